@@ -61,7 +61,7 @@ class HeaderDedupBench:
         self.summary = run_with_settings([source], folder / "out", plan, work, settings)
         removals = "corpus_passes/edit-0/header_removals.parquet"
         self.counts = Aggregates(
-            {"removed_occurrences": work / "runs" / self.summary.plan_hash / removals}
+            {"removed_occurrences": work / "runs" / self.summary.run_hash / removals}
         )
         self.part = HeaderDedup.model_validate({"use": "header_dedup", "scope": scope})
         columns = ["doc_no", "cell", "start", "end", "start_byte", "end_byte", "value_id", "kind"]

@@ -62,7 +62,7 @@ def read_output(folder: Path) -> pl.DataFrame:
 
 def read_sweeps(folder: Path, done: sanitize.RunResult) -> pl.DataFrame:
     """What the leak check of a run removed: document, place, kind and value of each sweep."""
-    files = (folder / "out.private" / "runs" / done.plan_hash / "sweep").glob("[0-9]*.parquet")
+    files = (folder / "out.private" / "runs" / done.run_hash / "sweep").glob("[0-9]*.parquet")
     numbers = ("doc_no", "start_byte", "end_byte", "value_id")
     schema: dict[str, Any] = {**dict.fromkeys(numbers, pl.Int64), "kind": pl.String}
     frames = [pl.read_parquet(file, columns=list(schema)).cast(schema) for file in sorted(files)]

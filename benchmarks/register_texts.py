@@ -7,6 +7,9 @@ kernel time stamps, versions, rows of tables, identifiers. The templates of tech
 kernel logs and call traces, SMART tables, hex dumps, version strings, stack traces, diffs, listings
 of programs, hashes and part numbers. Everything is invented and drawn from a seed: addresses in
 reserved domains, 555 numbers, addresses of documentation networks.
+
+`generate_texts_without_people` gives texts in which nothing is to be found: numeric data, code,
+changelogs, and dialogues whose speakers are roles.
 """
 
 from __future__ import annotations
@@ -372,4 +375,125 @@ def generate_texts(texts_per_template: int, seed: int = 1) -> list[LabelledText]
         for register, templates in _TEMPLATES.items()
         for template in templates
         for _ in range(texts_per_template)
+    ]
+
+
+# ---- texts without personal values ----
+
+_CODE_LINES = (
+    "int[] ids = {{{ten}, {ten}, {ten}}};",
+    "#define TIMEOUT_{word} {seven}",
+    "assert round(x, 6) == {real} and y > {int}",
+    "VERSION = '{dotted}'  # was {dotted}",
+    "std::vector<int> v{{{int}, {int}, {int}}};",
+    "user = User(id={nine}, role='admin')",
+    "sleep({word}); call({seven});",
+    "static const uint64_t SEED = {sixteen}ULL;",
+    "@pytest.mark.parametrize('n', [{int}, {seven}, {nine}])",
+    "if (id == {sixteen}) return {real}f;",
+    "npm install example-lib@{release} other@{release}",
+    "checksum: {thirteen}, size: {nine}, offset: 0x{word}",
+)
+_CHANGES = (
+    "## [{dotted}] - 20{pair}-0{digit}-1{digit}",
+    "## [{release}] - 20{pair}-0{digit}-1{digit}",
+    "- Fixed a crash in the parser (#{int})",
+    "[{dotted}] Fixed a crash",
+    "* v{dotted}: faster start, see #{int}",
+    "- Updated example-lib from {release} to {release}",
+    "### Version {dotted}",
+    "- [{dotted}] and [{dotted}] are no longer supported",
+)
+_SAYINGS = (
+    "What is the capital of France?",
+    "Please write a poem about rain.",
+    "Sure! Here is a short answer.",
+    "It has {int} inhabitants, or {seven}.",
+    "how do I sort a list",
+    "Thanks",
+    "You are a helpful assistant.",
+    "Because the sum of {int} and {int} is {seven}.",
+    "Can you explain it again?",
+    "yes please",
+    "No, that is not what I meant",
+    "I need help with version {release}",
+)
+_ROLES = (
+    ("User: ", "Assistant: "),
+    ("Human: ", "AI: "),
+    ("USER: ", "ASSISTANT: "),
+    ("Q: ", "A: "),
+    ("### User: ", "### Response: "),
+    ("<|user|>\n", "<|assistant|>\n"),
+    ("**User:** ", "**Bot:** "),
+    ("### Instruction:\n", "### Response:\n"),
+    ("user: ", "system: "),
+)
+
+
+def _fill_numbers(random: Random, template: str) -> str:
+    digit = str(random.randint(1, 9))
+    return template.format(
+        digit=digit,
+        pair=_digits(random, 2),
+        word=_digits(random, 4),
+        int=random.randint(0, 99999),
+        seven=digit + _digits(random, 6),
+        nine=digit + _digits(random, 8),
+        ten=digit + _digits(random, 9),
+        thirteen=digit + _digits(random, 12),
+        sixteen=digit + _digits(random, 15),
+        real=random.random() * 100,
+        dotted=".".join(str(random.randint(0, 15)) for _ in range(4)),
+        release=".".join(str(random.randint(0, 30)) for _ in range(3)),
+    )
+
+
+def _draw_number_row(random: Random) -> str:
+    """A row of numeric data: floats in brackets, small integers, readings, barcodes."""
+    shape, limit = random.randrange(6), random.choice([10, 100, 1000, 10_000])
+    if shape == 0:
+        return "[" + ", ".join(f"{random.random():.16f}" for _ in range(6)) + "]"
+    if shape == 1:
+        return " ".join(str(random.randrange(limit)) for _ in range(12))
+    if shape == 2:
+        return ",".join(f"{random.uniform(-180, 180):.13f}" for _ in range(4))
+    if shape == 3:
+        return "\t".join(str(random.randrange(limit)) for _ in range(12))
+    if shape == 4:
+        barcode = random.choice("45679") + _digits(random, 12)
+        return f"{random.randint(1, 999)},{barcode},{random.random():.2f}"
+    return f"{random.random() * 10:.10e}  {random.random() * 1e9:.6f}  {random.randrange(10**9)}"
+
+
+def _draw_dialogue(random: Random) -> str:
+    roles = random.choice(_ROLES)
+    lines = [
+        roles[no % 2] + _fill_numbers(random, random.choice(_SAYINGS))
+        for no in range(2 * random.randint(1, 4))
+    ]
+    return "\n".join(lines)
+
+
+def _draw_lines(random: Random, templates: tuple[str, ...]) -> str:
+    return "\n".join(_fill_numbers(random, random.choice(templates)) for _ in range(10))
+
+
+_WITHOUT_PEOPLE: dict[str, Callable[[Random], str]] = {
+    "numeric data": lambda random: "\n".join(_draw_number_row(random) for _ in range(10)),
+    "code": lambda random: _draw_lines(random, _CODE_LINES),
+    "changelogs": lambda random: _draw_lines(random, _CHANGES),
+    "dialogues": _draw_dialogue,
+}
+
+REGISTERS_WITHOUT_PEOPLE = tuple(_WITHOUT_PEOPLE)
+
+
+def generate_texts_without_people(texts_per_register: int, seed: int = 1) -> list[LabelledText]:
+    """Texts of numeric data, code, changelogs and dialogues, in which nothing is to be found."""
+    random = Random(seed)  # noqa: S311 - test data
+    return [
+        LabelledText(draw(random), (), register)
+        for register, draw in _WITHOUT_PEOPLE.items()
+        for _ in range(texts_per_register)
     ]

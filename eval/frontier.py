@@ -215,7 +215,7 @@ def measure_plans(
                 "kept_originals",
                 "replaced",
                 "leaks",
-                "plan_hash",
+                "run_hash",
             )
         }
         if settings.leak is not None:

@@ -3,7 +3,8 @@ act on them.
 
 Values are masked (`j***@e***.com`, else the shape of a value) unless the caller asks for them as
 they are. Columns: `suite`, `run`, `step`, `metric`, `how` (the kind of prompt), `kind`, `value` and
-`occurrences` (in the original data), in that order.
+`occurrences` (in the original data), in that order. In a CSV file, a `'` is before what a
+spreadsheet would execute as a formula; a Parquet file has each value as it is.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 
 import polars as pl
 
+from sanitize.core.table_rendering import escape_formula
 from sanitize.errors import UsageError
 from sanitize.storage.files import fsync
 from sanitize.storage.private_folder import set_umask
@@ -62,7 +64,9 @@ def write_leak_list(leaks: Sequence[Mapping[str, Any]], file: Path, *, reveal: b
             (
                 table.write_parquet(temp_path)
                 if file.suffix == ".parquet"
-                else table.write_csv(temp_path)
+                else table.with_columns(
+                    pl.col(pl.String).map_elements(escape_formula, return_dtype=pl.String)
+                ).write_csv(temp_path)
             )
             fsync(temp_path)
             temp_path.rename(file)

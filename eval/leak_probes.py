@@ -28,7 +28,7 @@ from sanitize.array_types import I64, Mask
 from sanitize.core.keys import Draws, Key
 from sanitize.errors import OutputBroken, SanitizeError, UsageError
 from sanitize.storage.private_folder import RUNS_FOLDER
-from sanitize.storage.runs.run_folders import is_plan_hash
+from sanitize.storage.runs.run_folders import is_run_hash
 from sanitize.train.corpus_reader import TURNS, DocumentTable, read_documents
 
 from .texts_and_prompts import hash_doc_ids, make_web_prompts
@@ -104,9 +104,9 @@ class PublishedDocuments:
 def find_run_folder(corpus: sanitize.Corpus, work: Path) -> Path:
     """Return the folder of the run in `work` that published an output; OutputBroken if `work` has
     none."""
-    plan_hash = corpus.manifest.get("plan_hash")
-    run_folder = work / RUNS_FOLDER / str(plan_hash)
-    if not is_plan_hash(plan_hash) or not run_folder.is_dir():
+    run_hash = corpus.manifest.get("run_hash")
+    run_folder = work / RUNS_FOLDER / str(run_hash)
+    if not is_run_hash(run_hash) or not run_folder.is_dir():
         raise _other_vault(corpus.path, work)
     return run_folder
 
@@ -160,7 +160,7 @@ def build_probes(
 
     UsageError if the vault has no values, OutputBroken if the edits are not those of the output.
     """
-    run = str(sanitize.Corpus.open(output).manifest["plan_hash"])
+    run = str(sanitize.Corpus.open(output).manifest["run_hash"])
     spellings = sanitize.sql(
         work, "SELECT value_id, kind, value, normalised FROM value_spellings", reveal=True
     )

@@ -223,7 +223,7 @@ class MaskedRecords:
         label has one of `kinds`, OutputBroken if output and workspace are not of one run.
         """
         corpus = Corpus.open(masked_path)
-        run_folder = Path(workspace) / "runs" / str(corpus.manifest.get("plan_hash"))
+        run_folder = Path(workspace) / "runs" / str(corpus.manifest.get("run_hash"))
         if not run_folder.is_dir():
             raise UsageError(
                 f"{workspace}: has no run of the plan of {masked_path}; give the private folder"

@@ -38,7 +38,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
 
 from sanitize.errors import UsageError, describe_validation_error, suggest_names
-from sanitize.storage.files import parse_toml
+from sanitize.storage.files import parse_toml, read_regular_file
 from sanitize.storage.records.splits import TRAIN
 
 from .checkpoint_measurement import CheckpointMeasurer, MeasurementTask, measure_on_devices
@@ -110,7 +110,7 @@ class Suite(_SuiteSection):
         """Read a suite from a TOML file; UsageError for missing, unknown or wrong settings."""
         file = Path(path)
         try:
-            table = parse_toml(file.read_text("utf-8"))
+            table = parse_toml(read_regular_file(file).decode())
         except OSError as error:
             raise UsageError(
                 f"{file}: cannot be read ({type(error).__name__}); expected a suite in TOML"

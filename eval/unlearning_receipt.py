@@ -34,7 +34,7 @@ from typing import Any
 import numpy as np
 
 from sanitize.errors import InputRefused, UsageError
-from sanitize.storage.files import file_sha256, read_json, write_json
+from sanitize.storage.files import file_sha256, read_json, read_regular_file, write_json
 
 from .language_model import LanguageModel, check_dtype
 from .metrics import verbatim
@@ -139,7 +139,7 @@ class UnlearningCase:
         unknown, or no document is kept."""
         try:
             forgotten_ids = {
-                line.strip("\r") for line in self.id_list.read_text("utf-8").split("\n")
+                line.strip("\r") for line in read_regular_file(self.id_list).decode().split("\n")
             } - {""}
         except (OSError, UnicodeDecodeError) as error:
             raise InputRefused(

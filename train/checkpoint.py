@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -42,6 +42,9 @@ class CheckpointEvent:
     metadata: Mapping[str, Any]
     model: Any
     tokenizer: Any
+
+
+CheckpointHook = Callable[[CheckpointEvent], bool]
 
 
 def gather_checkpoint_weights(model: Any, processes: SingleProcess) -> dict[str, Any]:

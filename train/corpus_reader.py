@@ -28,6 +28,7 @@ from sanitize.storage.files import file_sha256, require_shallow_lines, stat_file
 from sanitize.storage.records.conversations import ChatTemplate, list_turns, read_mixed_lines
 from sanitize.storage.records.record_shapes import RecordShape, recognize_table
 from sanitize.storage.records.splits import TRAIN, select_split
+from sanitize.storage.runs.run_folders import is_run_hash
 
 TURNS = "turns"  # the column with the turns of conversations, as JSON
 _SPANS_TYPE = pa.list_(pa.struct([("start", pa.int64()), ("end", pa.int64())]))
@@ -80,9 +81,11 @@ class DocumentTable:
                 f"{self.path}: data.spans_from needs a folder that `sanitize run` published; give"
                 " pii_spans as a column instead"
             )
-        run = Path(workspace) / "runs" / str(Corpus.open(self.path).manifest.get("plan_hash"))
+        run_hash = Corpus.open(self.path).manifest.get("run_hash")
+        run = Path(workspace) / "runs" / str(run_hash)
         row_files, edit_files = (
-            sorted((run / name).glob("*.parquet")) for name in ("rows", "edits")
+            sorted((run / name).glob("*.parquet")) if is_run_hash(run_hash) else []
+            for name in ("rows", "edits")
         )
         occurrence_files = sorted((Path(workspace) / "tables" / "occurrences").glob("*.parquet"))
         numbers = (
@@ -367,10 +370,13 @@ def _replace_times(kind: pa.DataType) -> pa.DataType:
 
 
 def _to_strings(column: pa.ChunkedArray, name: str, file: Path) -> pa.ChunkedArray:
-    """Cast a column to large_string; ids and labels may be numbers. Nulls become "", except in ids
-    and users."""
+    """Cast a column to large_string; ids and labels may be numbers. Nulls become "", except in ids,
+    users and labels."""
     if name == "pii_spans":
+        _check_spans(column, file)
         return column
+    if pa.types.is_floating(column.type):  # as pandas writes what is missing
+        column = pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column)
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     strings = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
@@ -381,7 +387,34 @@ def _to_strings(column: pa.ChunkedArray, name: str, file: Path) -> pa.ChunkedArr
     ):
         raise InputRefused(f"{file}: the {name} column holds {column.type}; expected strings")
     column = column.cast(pa.large_string())
-    return column if name in ("doc_id", "user") else pc.fill_null(column, "")
+    return column if name in ("doc_id", "user", "label") else pc.fill_null(column, "")
+
+
+def _check_spans(column: pa.ChunkedArray, file: Path) -> None:
+    """Raise InputRefused unless a column has lists of spans: damaged ones would leave nothing out
+    of a loss."""
+    kind = column.type
+    is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind)
+    if pa.types.is_null(kind) or (is_list and not len(pc.list_flatten(column))):
+        return
+    names = ("start", "end")
+    if not (is_list and pa.types.is_struct(kind.value_type)) or not all(
+        kind.value_type.get_field_index(name) >= 0
+        and pa.types.is_integer(kind.value_type.field(name).type)
+        for name in names
+    ):
+        raise InputRefused(
+            f"{file}: the column pii_spans holds {kind}; expected lists of spans with integers"
+            " `start` and `end`"
+        )
+    spans = pc.list_flatten(column)
+    start, end = (pc.struct_field(spans, name) for name in names)
+    is_good = pc.and_(pc.greater_equal(start, 0), pc.less_equal(start, end))
+    if count := len(spans) - (pc.sum(is_good).as_py() or 0):
+        raise InputRefused(
+            f"{file}: the column pii_spans has {count} spans that are none; expected integers"
+            " 0 <= start <= end in each"
+        )
 
 
 def _join_prompts(columns: list[pa.ChunkedArray]) -> pa.ChunkedArray:

@@ -32,6 +32,7 @@ ARCHITECTURES = ("gpt2", "gpt_neo", "bert", "roberta")
 
 
 _Beta = Annotated[float, Field(ge=0, lt=1)]
+_Rate = Annotated[float, Field(gt=0, le=1e30)]  # far below what float32 can hold
 MIN_CHECKPOINT_EPOCHS = (
     1e-4  # between two checkpoints, if not 0: their steps are listed before the first one
 )
@@ -89,11 +90,12 @@ class ModelSettings(_RecipeSection):
 
     path: str = ""
     arch: Literal["gpt2", "gpt_neo", "bert", "roberta"] | None = None
-    layers: int = Field(default=2, ge=1)
-    width: int = Field(default=64, ge=2)
-    heads: int = Field(default=4, ge=1)
+    # the sizes are limited, or a recipe could fill the memory before anything fails
+    layers: int = Field(default=2, ge=1, le=1_000)
+    width: int = Field(default=64, ge=2, le=1 << 17)
+    heads: int = Field(default=4, ge=1, le=1 << 10)
     # tokens of a row; default: 128 for a new model, the maximum of a checkpoint up to 1024
-    context: int | None = Field(default=None, ge=8)
+    context: int | None = Field(default=None, ge=8, le=1 << 20)
     dropout: float | None = Field(default=None, ge=0, lt=1)  # default: the architecture's own, 0.1
     # train only the top n layers, freeze all else
     top_layers: int | None = Field(default=None, ge=1)
@@ -116,7 +118,7 @@ class LoraSettings(_RecipeSection):
     """`[lora]`: train a low-rank adapter of a pretrained model instead of its weights (extra
     `lora`); checkpoints hold the adapter only."""
 
-    rank: int = Field(default=16, ge=1)  # of the two matrices of each adapted layer
+    rank: int = Field(default=16, ge=1, le=1 << 16)  # of the two matrices of each adapted layer
     alpha: float = Field(default=32.0, gt=0)  # the adapter's output is multiplied by alpha / rank
     dropout: float = Field(default=0.05, ge=0, lt=1)  # of the adapter's input
     # last part of the names of adapted layers, such as q_proj; default: all linear ones but the
@@ -147,7 +149,7 @@ class TrainingSettings(_RecipeSection):
     # micro-batches into which a process splits its share of a step
     accumulate: int = Field(default=1, ge=1)
     # default with model.path: 5e-5, with an adapter 2e-4
-    lr: float = Field(default=NEW_MODEL_LR, gt=0)
+    lr: _Rate = NEW_MODEL_LR
     schedule: Literal["constant", "linear", "cosine"] = "linear"
     warmup: float = Field(default=0.0, ge=0, lt=1)  # share of all steps over which lr rises from 0
     weight_decay: float = Field(default=0.01, ge=0)  # on matrices only, not on biases and norms
@@ -193,7 +195,7 @@ class PretrainedSettings(_RecipeSection):
 
     epochs: int | None = Field(default=None, ge=1)
     batch: int | None = Field(default=None, ge=1)
-    lr: float | None = Field(default=None, gt=0)
+    lr: _Rate | None = None
     schedule: Literal["constant", "linear", "cosine"] | None = None
     warmup: float | None = Field(default=None, ge=0, lt=1)
     checkpoint_every: float | None = Field(default=None, ge=0)
@@ -229,7 +231,7 @@ class BaseStageSettings(_RecipeSection):
 
     epochs: int | None = Field(default=None, ge=1)
     batch: int | None = Field(default=None, ge=1)
-    lr: float | None = Field(default=None, gt=0)
+    lr: _Rate | None = None
     privacy: PrivacySettings | None = None  # DP-SGD, if there are no rewritten texts
     # like run.early_stop, for a pilot training on all texts: its epochs are E, half of them E'; at
     # most `epochs`

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sanitize.errors import InputRefused, UsageError
-from sanitize.storage.files import file_sha256
+from sanitize.storage.files import file_sha256, read_regular_file
 from sanitize.storage.records.conversations import PLAIN_TEMPLATE, ChatTemplate
 
 from .adapters import find_base_folder, is_adapter
@@ -104,7 +104,7 @@ def find_chat_template(recipe: Recipe, tokenizer: Any) -> ChatTemplate:
     name, source = path, tokenizer.chat_template
     if path:
         try:
-            source = Path(path).read_text("utf-8")
+            source = read_regular_file(Path(path)).decode()
         except (OSError, UnicodeDecodeError) as error:
             raise UsageError(
                 f"data.chat_template = {path!r}: cannot be read ({type(error).__name__}); expected"
@@ -179,8 +179,14 @@ def make_rows(
 
 def find_labels(data: DocumentTable) -> tuple[str, ...]:
     """Return the distinct labels of the documents, in ascending order; InputRefused if there are
-    fewer than two."""
-    found = tuple(sorted(pc.unique(data.table.column("label")).to_pylist()))
+    fewer than two, or a document has none."""
+    column = data.table.column("label")
+    if column.null_count:
+        raise InputRefused(
+            f"{data.path}: {column.null_count} documents have no label; give each one, or leave"
+            " these documents out"
+        )
+    found = tuple(sorted(pc.unique(column).to_pylist()))
     if len(found) < 2:
         raise InputRefused(
             f"{data.path}: the label column has {len(found)} distinct value; expected two or more"
@@ -267,7 +273,7 @@ def folder_sha256(path: str | Path) -> str:
     That of an adapter has the files of its base model in it, too.
     """
     source = Path(path)
-    if not source.exists():
+    if not (source.is_dir() or source.is_file()):
         raise InputRefused(
             f"{source}: there is no such folder or file; paths in a recipe are local, nothing is"
             " downloaded"

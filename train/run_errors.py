@@ -12,6 +12,7 @@ from pathlib import Path
 
 from sanitize.errors import ResourceError, SanitizeError, UsageError, describe_exception
 
+from .checkpoint import CheckpointEvent, CheckpointHook
 from .device_memory import is_out_of_memory
 from .recipe import Recipe
 
@@ -34,10 +35,14 @@ def user_code_errors(recipe: Recipe) -> Iterator[None]:
             "run.early_stop": recipe.run.early_stop.rpartition(".")[0],
             "objective.use": str(recipe.objective["use"]),
         }
-        files = {frame.filename for frame in traceback.extract_tb(error.__traceback__)}
+        frames = traceback.extract_tb(error.__traceback__)
+        files = {frame.filename for frame in frames}
+        # a function with other parameters, or one that is not Python's, has no frame of its own
+        failed_at_call = (frames[-1].filename, frames[-1].name) == (__file__, call_hook.__name__)
         for key, module_name in named.items():
             file = getattr(sys.modules.get(module_name), "__file__", None)
-            if not module_name.startswith("sanitize.") and file in files:
+            is_hook = key == "run.early_stop" and module_name and failed_at_call
+            if not module_name.startswith("sanitize.") and (file in files or is_hook):
                 name = recipe.run.early_stop if key == "run.early_stop" else module_name
                 raise UsageError(
                     f"{key} = {name!r} failed: {describe_exception(error, inside=file)}. This code"
@@ -45,6 +50,11 @@ def user_code_errors(recipe: Recipe) -> Iterator[None]:
                     " resumes from the last saved state"
                 ) from error
         raise
+
+
+def call_hook(hook: CheckpointHook, event: CheckpointEvent) -> bool:
+    """Call a hook at a checkpoint; whether the run is to stop there."""
+    return bool(hook(event))
 
 
 @contextmanager

@@ -37,7 +37,7 @@ from .batches import (
     compute_first_steps,
     merge_first_steps,
 )
-from .checkpoint import CheckpointEvent
+from .checkpoint import CheckpointEvent, CheckpointHook
 from .corpus_reader import DocumentTable
 from .keyed_random import load_or_create_random, make_insecure_random
 from .model import (
@@ -62,12 +62,11 @@ from .recipe_data import (
     make_rows,
     read_recipe_documents,
 )
-from .run_errors import resource_errors, user_code_errors
+from .run_errors import call_hook, resource_errors, user_code_errors
 from .token_files import TokenFiles, load_token_files, write_token_files
 from .trainer import Trainer, autocast_context, build_adamw
 from .unlearning_losses import UnlearningObjective
 
-CheckpointHook = Callable[[CheckpointEvent], bool]
 TOKENS_FOLDER = "tokens"  # in the folder of a run until it is finished
 COMPILE_BACKEND = "inductor"
 NOISE_KEY_FILE = "noise.key"  # in the folder of a private run until it is finished
@@ -613,15 +612,14 @@ class _RunWriter:
             return False
         self._model.eval()
         with torch.no_grad():
-            return bool(
-                self._run.hook(
-                    CheckpointEvent(
-                        path,
-                        read_json(path / "checkpoint.json") or {},
-                        self._model,
-                        self._tokenizer,
-                    )
-                )
+            return call_hook(
+                self._run.hook,
+                CheckpointEvent(
+                    path,
+                    read_json(path / "checkpoint.json") or {},
+                    self._model,
+                    self._tokenizer,
+                ),
             )
 
     def build_summary(self, final_state: Mapping[str, Any], seconds: float) -> dict[str, Any]:

@@ -33,10 +33,11 @@ from sanitize.storage.files import read_json, write_json
 
 from . import accountant
 from .adapters import is_adapter
+from .checkpoint import CheckpointHook
 from .corpus_reader import DocumentTable, read_documents
 from .objectives import list_objectives, load_objective_class
 from .recipe import Recipe
-from .training_run import CheckpointHook, TrainingResult, fit
+from .training_run import TrainingResult, fit
 from .unlearning_losses import UnlearningObjective, read_lines, select_listed_documents
 
 DP2UNLEARNING = "dp2unlearning"

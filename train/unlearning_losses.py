@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 from pydantic import PrivateAttr
 
 from sanitize.errors import InputRefused, UsageError
+from sanitize.storage.files import read_regular_file
 
 from .batches import BatchPlan, TokenRows, splitmix64
 from .objectives.causal import Causal
@@ -274,7 +275,7 @@ def select_listed_documents(doc_ids: pa.Array, list_path: str | Path) -> npt.NDA
 def read_lines(path: str | Path) -> list[str]:
     """Return the lines of a text file, empty ones included; InputRefused if it cannot be read."""
     try:
-        return [line.strip("\r\n") for line in Path(path).read_text("utf-8").split("\n")]
+        return [line.strip("\r\n") for line in read_regular_file(Path(path)).decode().split("\n")]
     except (OSError, UnicodeDecodeError) as error:
         raise InputRefused(
             f"{path}: cannot be read ({type(error).__name__}); expected a text file in UTF-8, one"

@@ -222,7 +222,7 @@ def read_texts(shards: Path) -> pa.Table:
 
 def blacklist_path(summary: RunResult) -> Path:
     """The blacklist folder of a run."""
-    return Path(summary.work) / "runs" / summary.plan_hash / "vault" / "blacklist"
+    return Path(summary.work) / "runs" / summary.run_hash / "vault" / "blacklist"
 
 
 def split_by_person(

@@ -22,7 +22,7 @@ import numpy as np
 from pydantic import Field, PrivateAttr
 
 from sanitize.errors import InputRefused, UsageError, suggest_names
-from sanitize.storage.files import parse_json
+from sanitize.storage.files import parse_json, read_regular_file
 
 from ..language_model import LanguageModel
 from ..metric import EvalContext, Figure, Metric, MetricRow, MetricRows, make_epoch_figure
@@ -152,7 +152,7 @@ def read_questions(path: str | Path, most: int | None = None) -> list[Question]:
     for file in files:
         try:
             # not `splitlines`: JSON strings may have other line ends as they are
-            lines = file.read_text("utf-8").split("\n")
+            lines = read_regular_file(file).decode().split("\n")
         except (OSError, UnicodeDecodeError) as error:
             raise UsageError(
                 f"{file}: cannot be read ({type(error).__name__}); expected questions as JSON lines"

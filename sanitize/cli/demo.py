@@ -64,7 +64,7 @@ def run_demo(folder: Path, mail_count: int, print_text: Callable[[str], None]) -
         f"THE FIVE MOST FREQUENT, masked (`sanitize top {work} --reveal` shows"
         f" them)\n\n{_format_top_values(work)}\n"
     )
-    run_folder = work / RUNS_FOLDER / summary.plan_hash
+    run_folder = work / RUNS_FOLDER / summary.run_hash
     for section in (
         _format_one_address(work, run_folder),
         _format_three_lines(work, run_folder),
@@ -213,8 +213,7 @@ def _format_three_lines(work: Path, run_folder: Path) -> str:
         run_folder / "edits" / "00000.parquet",
         200,
     )
-    # prefer lines of the body with a single value: a sample shows one edit, and the rest of its
-    # line as it was
+    # prefer lines of the body with a single value
     single_value = [
         sample
         for sample in samples

@@ -42,6 +42,7 @@ COMMANDS = (
     "stream",
     "index",
     "detect",
+    "redact",
     "explain",
     "top",
     "sql",
@@ -350,6 +351,8 @@ def _report_error(error: BaseException) -> int | str | None:
             f"{path}: {explain_access_error(path, error)}; use another path, or change the"
             " permissions"
         )
+    if isinstance(error, FileNotFoundError) and _is_current_folder_deleted():
+        error = UsageError("the current folder was deleted; change to one that exists, and repeat")
     if not isinstance(error, SanitizeError):
         number = get_disk_errno(error)
         error = internal_error(error) if number is None else make_disk_error(Path.cwd(), number)
@@ -360,6 +363,14 @@ def _report_error(error: BaseException) -> int | str | None:
     except OSError:
         _redirect_output_to_null()
     return error.exit_code
+
+
+def _is_current_folder_deleted() -> bool:
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        return True
+    return False
 
 
 def _is_output_closed() -> bool:

@@ -150,17 +150,19 @@ class BlacklistCounts:
 
 @dataclass(frozen=True, kw_only=True)
 class LeakCheckCounts:
-    """The leak check of a run: `values_checked` removed values were searched for in `forms`;
-    `swept` occurrences that the finders had missed were removed. `ambiguous_values` further values,
-    such as names of one word, may mean something else, and are not searched for. `kinds` are those
-    that are searched for, `unchecked_kinds` those that the plan edits and the check does not search
-    for. `not_searched` are the forms that only a full check searches. `inconclusive` counts matches
-    that may be a removed value or chance, by kind: short ones, and those inside longer words and
-    numbers."""
+    """The leak check of a run: `values_checked` values were searched for in `forms`. Of them
+    `values_removed` were removed somewhere; of the others every occurrence is a kept original (None
+    in outputs of earlier versions, which did not tell them apart). `swept` occurrences that the
+    finders had missed were removed. `ambiguous_values` further values, such as names of one word,
+    may mean something else, and are not searched for. `kinds` are those that are searched for,
+    `unchecked_kinds` those that the plan edits and the check does not search for. `not_searched`
+    are the forms that only a full check searches. `inconclusive` counts matches that may be a
+    removed value or chance, by kind: short ones, and those inside longer words and numbers."""
 
     forms: Sequence[str]
     mode: str
     values_checked: int = 0
+    values_removed: Annotated[int | None, IF_SET] = None
     swept: int = 0
     files: int
     ambiguous_values: int = 0
@@ -211,6 +213,33 @@ class KeptValues:
 
 
 @dataclass(frozen=True, kw_only=True)
+class KindScores:
+    """Precision and recall of one kind (shares from 0 to 1; None if not measured), each with its 95
+    % interval. `wrong_spans` of the judged finds are wrong in their boundaries alone; precision
+    counts them as wrong."""
+
+    judged: int
+    right: int
+    wrong_spans: int
+    precision: float | None
+    precision_interval: Sequence[float] | None
+    found: int
+    missed: int
+    recall: float | None
+    recall_interval: Sequence[float] | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeasuredRecall:
+    """What a labelled sample of the corpus says about the finders, by kind: scored on `date`, from
+    `labelled_rows` rows."""
+
+    date: str
+    labelled_rows: int
+    kinds: Mapping[str, KindScores]
+
+
+@dataclass(frozen=True, kw_only=True)
 class OutcomeCounts:
     """Documents that are not in the output, and occurrences by outcome."""
 
@@ -235,9 +264,10 @@ class PlanOutcome(OutcomeCounts):
     """What a plan did with the documents that it read: documents_in = documents_out +
     documents_dropped + quarantined.
 
-    In words, names of people first: `looked_for` and `not_looked_for` say what the plan looks for
-    and what not, `stays_by_plan` what it finds and does not remove completely. `models` are the
-    models that finders used, with what their licences ask to be named.
+    `plan_hash` is that of the plan, whatever the input. In words, names of people first:
+    `looked_for` and `not_looked_for` say what the plan looks for and what not, `stays_by_plan` what
+    it finds and does not remove completely. `models` are the models that finders used, with what
+    their licences ask to be named.
     """
 
     documents_in: int
@@ -256,7 +286,9 @@ class RunSummary(CommandResult, CorpusCounts, PlanOutcome):
 
     `leaks` is None if nothing was checked (`verify="off"`). Of what stays by plan `staying_kinds`
     were found. `kept_values` are the values that stay in kept columns, `shape` is that of chat or
-    instruction data, `splits` has the documents of each split in OUT.
+    instruction data, `splits` has the documents of each split in OUT. `run_hash` is that of plan,
+    input and options, and names the run in WORK. `measured` is None as long as no labelled sample
+    was scored.
     """
 
     erased: int
@@ -268,6 +300,8 @@ class RunSummary(CommandResult, CorpusCounts, PlanOutcome):
     plan_name: str
     key: str
     columns: Sequence[ColumnPolicy]
+    run_hash: str = ""
+    measured: Annotated[MeasuredRecall | None, IF_SET] = None
     ledger: Annotated[Sequence[Mapping[str, Any]], IF_NOT_EMPTY] = field(default_factory=list)
     staying_kinds: Sequence[str] = ()
     kept_values: Sequence[KeptValues] = ()

@@ -435,7 +435,7 @@ class Editor(Part):
 
     def resolve_settings(self) -> Self:
         """A copy in which every setting that the plan leaves open has its effective value, so that
-        the plan hash covers it."""
+        the run hash covers it."""
         return self
 
     @property
@@ -557,7 +557,7 @@ class Dropper(Part):
 
     def resolve_settings(self) -> Self:
         """A copy in which every setting that the plan leaves open has its effective value, so that
-        the plan hash covers it."""
+        the run hash covers it."""
         return self
 
     def select_drops(self, corpus: CorpusView) -> tuple[I64, I64]:

@@ -70,10 +70,10 @@ def render_table(
     if format == "csv":
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
-        writer.writerow([_guard_formula(name) for name in table.column_names])
+        writer.writerow([escape_formula(name) for name in table.column_names])
         writer.writerows(
             [
-                _guard_formula(_cell_text(value)) if not isinstance(value, int | float) else value
+                escape_formula(_cell_text(value)) if not isinstance(value, int | float) else value
                 for value in row
             ]
             for row in _iter_rows(table)
@@ -190,8 +190,8 @@ def _to_text(value: object) -> str:
     return value.hex() if isinstance(value, bytes) else str(value)
 
 
-def _guard_formula(text: str) -> str:
-    # a spreadsheet would execute it as a formula
+def escape_formula(text: str) -> str:
+    """The text with a `'` before it if a spreadsheet would execute it as a formula."""
     return "'" + text if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text
 
 

@@ -267,8 +267,20 @@ def to_canonical_type(array: pa.Array) -> pa.Array:
             pa.list_(pa.struct([("key", array.type.key_type), ("value", array.type.item_type)]))
         )
     if pa.types.is_dictionary(array.type):
-        array = array.dictionary_decode()
-    return array.cast(target_type)
+        # Arrow does not decode a dictionary of string views
+        return to_canonical_type(array.dictionary).take(array.indices)
+    try:
+        return array.cast(target_type)
+    except pa.ArrowNotImplementedError:  # for the same reason, of a dictionary inside
+        if pa.types.is_struct(array.type):
+            parts = [to_canonical_type(part) for part in map(array.field, range(len(target_type)))]
+            return pa.StructArray.from_arrays(parts, fields=list(target_type), mask=array.is_null())
+        if not is_list_type(array.type):
+            raise
+        offsets = pa.array(np.asarray(array.offsets, np.int64))
+        return pa.LargeListArray.from_arrays(
+            offsets, to_canonical_type(array.values), type=target_type, mask=array.is_null()
+        )
 
 
 @dataclass(frozen=True, repr=False)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from sanitize.core.command_results import CanaryCounts, RunSummary
+    from sanitize.core.command_results import CanaryCounts, MeasuredRecall, RunSummary
 
 Level = Literal["good", "care", "bad"]
 # what the finders without a model miss most often
@@ -49,8 +49,35 @@ def describe_verdict(summary: RunSummary) -> list[VerdictLine]:
         ),
         _describe_check(summary),
         *_describe_canaries(summary.canaries),
-        VerdictLine("recall", "not measured: how much the finders missed is unknown", "care"),
+        describe_recall(summary.measured),
     ]
+
+
+def describe_recall(measured: MeasuredRecall | None, work: str = "WORK") -> VerdictLine:
+    """What labels say about the share of each kind that was found; without labels, the command that
+    measures it, for the private folder `work`."""
+    by_kind = [
+        f"{kind} {scores.recall:.2f} ({scores.recall_interval[0]:.2f} to"
+        f" {scores.recall_interval[1]:.2f})"
+        for kind, scores in (measured.kinds.items() if measured else ())
+        if scores.recall is not None and scores.recall_interval is not None
+    ]
+    if measured is None or not by_kind:
+        return VerdictLine(
+            "recall",
+            f"not measured: what the finders missed is unknown; `{name_label_command(work)}`"
+            " measures it",
+            "care",
+        )
+    rows = f"{measured.labelled_rows:,} labelled row{'s' * (measured.labelled_rows != 1)}"
+    return VerdictLine(
+        "recall", f"{', '.join(by_kind)}; 95 %, {rows}, scored on {measured.date}", "care"
+    )
+
+
+def name_label_command(work: str) -> str:
+    """The command that measures recall."""
+    return f"sanitize label {work}"
 
 
 def describe_coverage(
@@ -123,9 +150,12 @@ def _describe_result(summary: RunSummary) -> VerdictLine:
     if not summary.publishable:
         return VerdictLine("verdict", "keep private: the plan is not meant for publication", "bad")
     if stays_in_output(summary):
-        return VerdictLine(
-            "verdict", "no removed value is left; other values that were found stay by plan", "care"
+        text = (
+            "no removed value is left; other values that were found stay by plan"
+            if summary.replaced or summary.documents_dropped
+            else "nothing was replaced: all values that were found stay by plan"
         )
+        return VerdictLine("verdict", text, "care")
     if not summary.occurrences:
         return VerdictLine("verdict", "nothing was found, so nothing was removed", "care")
     if check.inconclusive:
@@ -142,7 +172,11 @@ def _describe_check(summary: RunSummary) -> VerdictLine:
     if check.mode == "off":
         return VerdictLine("check", "off: nothing was checked", "bad")
     found = describe_search(
-        summary.leaks or 0, check.values_checked, len(check.forms), summary.kept_originals
+        summary.leaks or 0,
+        check.values_checked,
+        check.values_removed,
+        len(check.forms),
+        summary.kept_originals,
     )
     texts = [f"{check.mode}: {found}"]
     if check.swept:
@@ -165,15 +199,23 @@ def _describe_check(summary: RunSummary) -> VerdictLine:
     return VerdictLine("check", "; ".join(texts), "care" if needs_care else "good")
 
 
-def describe_search(leaks: int, values: int, forms: int, kept_originals: int) -> str:
-    """How many values the leak check found. Where originals are kept, some of the values were
-    removed nowhere."""
-    removed, outside = (
-        ("", f" outside of {kept_originals:,} kept originals")
-        if kept_originals
-        else ("removed ", "")
-    )
-    return f"{leaks:,} of {values:,} {removed}values found in {forms} forms{outside}"
+def describe_search(
+    leaks: int, values: int, removed: int | None, forms: int, kept_originals: int
+) -> str:
+    """How many removed values the leak check found, and how many of the `values` that it searched
+    for are only kept. Outputs of earlier versions do not say how many were removed."""
+    if removed is None and kept_originals:
+        return (
+            f"{leaks:,} of {values:,} values found in {forms} forms outside of"
+            f" {kept_originals:,} kept originals"
+        )
+    removed = values if removed is None else removed
+    text = f"{leaks:,} of {removed:,} removed values found in {forms} forms"
+    if kept_originals:
+        text += f" outside {kept_originals:,} kept originals"
+    if only_kept := values - removed:
+        text += f"; {only_kept:,} are only kept"
+    return text
 
 
 def describe_inconclusive(counts: Mapping[str, int]) -> str:

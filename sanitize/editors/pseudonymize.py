@@ -55,6 +55,7 @@ from sanitize.kinds.kind import Kind, digit_mask, from_byte_matrix, get_kind, to
 from sanitize.storage import table_schemas
 from sanitize.storage.parquet_files import read_table
 
+_EXAMPLE_DOMAIN = r"([A-Za-z0-9])[.]example\b"
 _RESERVED_ATTEMPTS = 8  # attempts in reserved ranges, which are small
 _EXTEND_AFTER = (
     16  # attempts with surrogates of the original length; later ones are extended by digits
@@ -65,10 +66,10 @@ _IS_ALNUM = make_byte_table(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwx
 
 class Pseudonymize(LinkingEditor):
     """Settings: `scope`, where a value has the same pseudonym: `corpus`, `document`, or `none`
-    (each occurrence has its own); `reserved` draws from ranges that are assigned to no one, until
-    these are exhausted; `linked` draws one identity for each person."""
+    (each occurrence has its own); `reserved` draws numbers from ranges that are assigned to no one,
+    until these are exhausted; `linked` draws one identity for each person."""
 
-    VERSION: ClassVar[int] = 3
+    VERSION: ClassVar[int] = 4
     required_aggregates: ClassVar[tuple[str, ...]] = (
         "value_ids",
         "known_forms",
@@ -693,7 +694,12 @@ def _draw_surrogates(
         .to_series()
         .fill_null("")
     )
-    outer = frame.select(pl.concat_str("fake", "more")).to_series()
+    outer = frame.select(
+        # a host stays in its reserved domain
+        pl.when(pl.col("fake").str.contains(_EXAMPLE_DOMAIN))
+        .then(pl.col("fake").str.replace(_EXAMPLE_DOMAIN, "${1}" + pl.col("more") + ".example"))
+        .otherwise(pl.concat_str("fake", "more"))
+    ).to_series()
     for longer in (inner, outer):
         surrogates = pl.select(
             pl.when(_is_valid_value(kind, longer)).then(longer).otherwise(surrogates)

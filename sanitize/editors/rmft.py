@@ -128,10 +128,10 @@ class _PreparedDraws(NamedTuple):
 class Rmft(LinkingEditor):
     """Settings: `keep`, the number of first occurrences to keep; `anchors`; `stores`, the pools
     that components are drawn from; `avoid`, the values that a variant must differ from (those of
-    the whole `corpus`, or those `seen` before); `reserved`, to draw surrogates from ranges that are
+    the whole `corpus`, or those `seen` before); `reserved`, to draw numbers from ranges that are
     assigned to no one; `linked`, one identity for each person."""
 
-    VERSION: ClassVar[int] = 4
+    VERSION: ClassVar[int] = 5
     required_aggregates: ClassVar[tuple[str, ...]] = (
         "first_occurrences",
         "component_pools",
@@ -350,7 +350,7 @@ class Rmft(LinkingEditor):
         always_kept = sum(
             _COMPONENT_BIT[name]
             for name in COMPONENTS
-            if name not in self.anchors or name in ("first", "last")
+            if name in ("first", "last") or (name == "tld" and name not in self.anchors)
         )
 
         def draw_tail(rows: I64, draws: Draws, anchor: I64) -> pa.LargeStringArray:

@@ -6,10 +6,13 @@ writes a mark around each match; the marks are read back from the bytes. Kind, c
 value and `value_id` are computed for distinct candidates only. A phase searches the text that the
 earlier phases left (see `Kind.phase`). Escapes that a text writes out, such as `\n`, separate
 values and are part of none: the patterns search a view of the texts without them
-(sanitize/text/decodings/written_escapes.py). URLs are searched once more for values inside them.
-All kinds are always searched, so that one index serves every plan, and no kind matches the text of
-another because a plan does not name that one; only national identifiers are selected by country,
-and opt-in kinds on request. Names and free-form kinds are left to other finders.
+(sanitize/text/decodings/written_escapes.py). Texts in which digits of other scripts, invisible
+characters and the like may hide a value are searched in their plain reading first
+(sanitize/text/decodings/plain_readings.py). URLs are
+searched once more for values inside them. All kinds are always searched, so that one index serves
+every plan, and no kind matches the text of another because a plan does not name that one; only
+national identifiers are selected by country, and opt-in kinds on request. Names and free-form kinds
+are left to other finders.
 """
 
 from __future__ import annotations
@@ -31,10 +34,11 @@ from sanitize.core.arrow_buffers import (
     find_matches,
     make_byte_table,
     number_marked_texts,
+    number_texts,
     slice_spans,
     to_large_string,
 )
-from sanitize.core.intervals import enumerate_ranges, expand_ranges, sort_spans
+from sanitize.core.intervals import begins_group, enumerate_ranges, expand_ranges, sort_spans
 from sanitize.core.keys import Key, compute_span_value_ids
 from sanitize.core.span_table import SpanTable, ValueTable
 from sanitize.kernels import byte_positions
@@ -54,6 +58,8 @@ from sanitize.kinds.plain_forms import (
     FormTable,
     make_form_table,
 )
+from sanitize.text.decodings.decoded_pieces import Decoding
+from sanitize.text.decodings.plain_readings import decode_hidden_characters
 from sanitize.text.decodings.written_escapes import separate_escapes
 from sanitize.text.mail_headers import HeaderBlocks, Sections
 from sanitize.text.regex_threads import run_in_regex_thread
@@ -63,13 +69,16 @@ from sanitize.text.text_pieces import (
     find_digit_lines,
     find_runs,
     find_words,
+    widen_spans,
 )
 
 FINDER_NAME = "patterns"
 NO_MATCH_LIMIT = (1 << 63) - 1
 _KINDS_SEARCHED_INSIDE = ("URL",)  # kinds that are searched for values of other kinds
 _CONTEXT_BYTES_BEFORE, _CONTEXT_BYTES_AFTER = 48, 16  # bytes of context on either side
-_LESS_THAN, _GREATER_THAN = ord("<"), ord(">")
+_WHOLE, _TOKENS, _LABELLED, _EMBEDDED = range(4)  # what is searched in a phase, one after the other
+_LANDMARK_BYTES = 24  # on either side of the run of an anchor: what a landmark may match there
+_LESS_THAN, _GREATER_THAN, _LINE_FEED = ord("<"), ord(">"), ord("\n")
 
 
 class PatternFinder:
@@ -96,13 +105,18 @@ class PatternFinder:
         }
         kinds = self._searched_kinds.values()
         self._phases = sorted({kind.phase for kind in kinds})
-        # values inside longer words are searched in the text that the values of their phase leave
-        embedded_phases = {kind.phase for kind in kinds if kind.embedded_pattern}
+        # tokens, values beside their labels and inside longer words are searched in the text that
+        # the values of their phase leave
         self._searches = sorted(
-            [
-                *((phase, False) for phase in self._phases),
-                *((phase, True) for phase in embedded_phases),
-            ]
+            {(phase, _WHOLE) for phase in self._phases}
+            | {(kind.phase, _TOKENS) for kind in kinds if kind.tokens}
+            | {(kind.phase, _LABELLED) for kind in kinds if kind.labelled}
+            | {(kind.phase, _EMBEDDED) for kind in kinds if kind.embedded_pattern}
+        )
+        # not searched inside other values: these themselves, and values of several words
+        self._not_inside = (
+            *_KINDS_SEARCHED_INSIDE,
+            *(kind.name for kind in kinds if kind.landmarks),
         )
         self._not_before, self._not_after = boundary_tables(self.kinds)
         self._is_word_byte = make_byte_table(ASCII_WORD_CHARS)
@@ -131,17 +145,61 @@ class PatternFinder:
     def run(self, texts: pa.LargeStringArray) -> SpanTable:
         """Returns all occurrences in a column of texts; a null text has none."""
         buffers = TextBuffers.from_array(fill_null_texts(texts))
-        spans = self._search(
-            separate_escapes(buffers), headers=HeaderBlocks(buffers), max_matches=self._max_matches
-        )
-        spans = self._search_inside_values(spans)
+        view, headers = separate_escapes(buffers), HeaderBlocks(buffers)
+        readings = [
+            self._search_reading(buffers, headers, decoding)
+            for decoding in (decode_hidden_characters(buffers),)
+            if decoding is not None
+        ]
+        written = buffers
+        for spans in readings:
+            view, written = (
+                _blank_out_spans(one, *spans.locate(buffers)) for one in (view, written)
+            )
+        spans = self._search(view, written, headers=headers, max_matches=self._max_matches)
+        spans = SpanTable.join([self._search_inside_values(spans), *readings])
         starts, ends = spans.locate(buffers)
         is_sorted = (starts[1:] > starts[:-1]).all()
         return spans if is_sorted else spans.take(sort_spans(starts, ends))
 
+    def _search_reading(
+        self, buffers: TextBuffers, headers: HeaderBlocks, decoding: Decoding
+    ) -> SpanTable:
+        """The occurrences in decoded texts that contain something decoded, as spans of the column;
+        normalised forms and ids are those of the decoded values."""
+        pieces = TextBuffers.from_array(decoding.pieces)
+        found = self._search(separate_escapes(pieces), pieces, max_matches=self._max_matches)
+        found = self._search_inside_values(found)
+        places = decoding.find_encoded_spans(found.text_no, found.start_byte, found.end_byte)
+        rows = np.flatnonzero(places.is_encoded)
+        text_no, starts, ends = places.text_no[rows], places.start[rows], places.end[rows]
+        low, high = buffers.offsets[text_no] + starts, buffers.offsets[text_no] + ends
+        sections = headers.find_sections(text_no, low)
+        # a value for each spelling in the column
+        row_value = found.value_no[rows]
+        spelling, _ = number_texts(buffers.data, low, high)
+        pairs = spelling * (len(found.values) + 1) + row_value
+        _, first, value_no = np.unique(pairs, return_index=True, return_inverse=True)
+        values = replace(
+            found.values.take(row_value[first]), value=slice_spans(buffers, low[first], high[first])
+        )
+        return replace(
+            found.take(rows),
+            text_no=text_no,
+            start_byte=starts,
+            end_byte=ends,
+            value_no=value_no,
+            values=values,
+            section_no=sections.section_no,
+            section_names=tuple(sections.section_names),
+            skipped={},
+            match_counts=np.bincount(text_no, minlength=len(buffers.lengths)),
+        )
+
     def _search(
         self,
-        buffers: TextBuffers,
+        view: TextBuffers,
+        written: TextBuffers,
         *,
         headers: HeaderBlocks | None = None,
         excluded_kinds: tuple[str, ...] = (),
@@ -149,30 +207,47 @@ class PatternFinder:
         max_matches: int = NO_MATCH_LIMIT,
     ) -> SpanTable:
         """Searches phase by phase, each in the text that the earlier phases left; returns the
-        spans of one phase after the other, without sections where there are no `headers`.
+        spans of one phase after the other, without sections where there are no `headers`. `view` is
+        the column with its escapes separated; values beside labels are searched in the column as
+        `written`, since they may contain some (`%2F`).
         `text_counts` is how often each text occurs, for the counts in `skipped`. Of a text with
         more than `max_matches` no more candidates are resolved."""
-        spans = SpanTable.no_spans(len(buffers.lengths))
-        match_counts = np.zeros(len(buffers.lengths), np.int64)
+        spans = SpanTable.no_spans(len(view.lengths))
+        match_counts = np.zeros(len(view.lengths), np.int64)
+        digit_lines: TextPieces | None = None
         pieces: TextPieces | None = (
             None  # searched by the first phase of digit_lines_only kinds and the phases after it
         )
-        for phase, is_embedded in self._searches:
+        for phase, search in self._searches:
+            buffers = written if search == _LABELLED else view
             kinds = [
                 kind
                 for kind in self._searched_kinds.values()
                 if kind.phase == phase and kind.name not in excluded_kinds
             ]
-            if not all(kind.digit_lines_only for kind in kinds):
+            if not kinds:
+                continue
+            if landmarks := "|".join(filter(None, (kind.landmarks for kind in kinds))):
+                assert digit_lines is not None, "a phase with landmarks comes after one of numbers"
+                low, high = self._find_landmarks(digit_lines, phase, landmarks)
+                if not len(low):
+                    continue
+                pieces = TextPieces.around_spans(buffers, low, high)
+                searched = pieces.mask_spans(*spans.locate(buffers))
+            elif not all(kind.digit_lines_only for kind in kinds):
                 pieces, searched = None, _blank_out_spans(buffers, *spans.locate(buffers))
             elif pieces is None:
                 starts, stops = spans.locate(buffers)
                 order = np.argsort(starts, kind="stable")
-                pieces = find_digit_lines(buffers, starts[order], stops[order])
+                digit_lines = pieces = find_digit_lines(buffers, starts[order], stops[order])
                 searched = pieces.buffers
             low, high = (
                 _find_embedded_matches(searched, kinds)
-                if is_embedded
+                if search == _EMBEDDED
+                else _find_labelled_matches(searched, kinds)
+                if search == _LABELLED
+                else _find_tokens(searched, kinds)
+                if search == _TOKENS
                 else self._find_matches(searched, phase, kinds)
             )
             starts, stops = (
@@ -197,13 +272,26 @@ class PatternFinder:
                 else headers.find_sections(text_no, starts),
                 None if text_counts is None else text_counts[text_no],
                 phase=phase,
+                is_labelled=search == _LABELLED,
             )
-            if pieces is not None and (phase, is_embedded) != self._searches[-1]:
+            if pieces is not None and (phase, search) != self._searches[-1]:
                 shift = (low - starts)[candidate_no]
                 starts, stops = found.locate(buffers)
                 searched = _blank_out_spans(searched, starts + shift, stops + shift)
             spans = SpanTable.join([spans, found])
         return replace(spans, match_counts=match_counts)
+
+    def _find_landmarks(self, lines: TextPieces, phase: int, landmarks: str) -> tuple[I64, I64]:
+        """Returns start and end byte of the runs around anchors in which, or up to
+        `_LANDMARK_BYTES` beside which, a landmark is."""
+        literals = self._literals[phase]
+        assert literals is not None, "a kind with landmarks has anchors"
+        starts, ends, _ = find_runs(lines.buffers, literals)
+        low, high, _ = widen_spans(lines.buffers, starts, ends, *2 * (_LANDMARK_BYTES,))
+        texts = pl.Series(slice_spans(lines.buffers, low, high), dtype=pl.String)
+        is_near = run_in_regex_thread("landmarks", texts.str.contains, landmarks).to_numpy()
+        starts, sizes = lines.to_column(starts[is_near]), (ends - starts)[is_near]
+        return starts, starts + sizes
 
     def _find_matches(self, buffers: TextBuffers, phase: int, kinds: list[Kind]) -> tuple[I64, I64]:
         """Returns start and end byte of every leftmost match of the kinds' patterns.
@@ -217,7 +305,7 @@ class PatternFinder:
             alternative.pattern for alternative in alternatives if not alternative.is_conditional
         )
         literals = self._literals[phase]
-        if literals is None:
+        if literals is None or any(kind.landmarks for kind in kinds):
             return run_in_regex_thread("search", find_matches, buffers, unconditional)
         starts, ends, marks = find_runs(buffers, literals)
         texts = buffers.to_array()
@@ -265,6 +353,7 @@ class PatternFinder:
         weights: I64 | None = None,
         *,
         phase: int,
+        is_labelled: bool = False,
     ) -> tuple[SpanTable, I64]:
         """Assigns a kind to each candidate, or drops it; decided once per distinct (value,
         bracketed, field). Returns the spans, and the candidate of each. `weights` is how often each
@@ -281,7 +370,9 @@ class PatternFinder:
             TextBuffers.from_array(slice_spans(buffers, starts[first], ends[first])),
             marks[first].astype(np.uint8),
         )
-        (kind, cut_before, cut_after, reasons), form = self._assign_kinds(candidates, phase)
+        (kind, cut_before, cut_after, reasons), form = self._assign_kinds(
+            candidates, phase, is_labelled
+        )
         skipped: dict[tuple[int, str], int] = {}
         if reasons:
             counts = np.bincount(row, weights, minlength=len(first))
@@ -410,7 +501,7 @@ class PatternFinder:
         return violates
 
     def _assign_kinds(
-        self, candidates: _DistinctCandidates, phase: int
+        self, candidates: _DistinctCandidates, phase: int, is_labelled: bool
     ) -> tuple[_AssignedKinds, I64]:
         """Returns the kinds of all candidates, and the form of each in the phase's table (or
         -1)."""
@@ -422,7 +513,11 @@ class PatternFinder:
         if len(rows):
             others = candidates.take(rows)
             kind[rows], cut_before[rows], cut_after[rows], rejected = run_in_regex_thread(
-                f"kinds {phase}", self._assign_kinds_by_rules, others, phase
+                f"labelled {phase}" if is_labelled else f"kinds {phase}",
+                self._assign_kinds_by_rules,
+                others,
+                phase,
+                is_labelled,
             )
             reasons = {
                 kind_and_reason: rows[rejected_rows]
@@ -430,7 +525,9 @@ class PatternFinder:
             }
         return _AssignedKinds(kind, cut_before, cut_after, reasons), form
 
-    def _assign_kinds_by_rules(self, candidates: _DistinctCandidates, phase: int) -> _AssignedKinds:
+    def _assign_kinds_by_rules(
+        self, candidates: _DistinctCandidates, phase: int, is_labelled: bool
+    ) -> _AssignedKinds:
         """Like `_assign_kinds`, by the functions of the kinds: for candidates that have no plain
         form."""
         frame = candidates.to_frame()
@@ -447,14 +544,18 @@ class PatternFinder:
         for kind_no, candidate_kind in self._searched_kinds.items():
             if candidate_kind.phase != phase:
                 continue
-            rows = np.flatnonzero(is_open & (self._can_begin[kind_no, first_byte] | is_marked))
-            if not len(rows):
+            accepts_labelled = candidate_kind.accepts_labelled if is_labelled else None
+            can_begin = is_labelled | self._can_begin[kind_no, first_byte] | is_marked
+            rows = np.flatnonzero(is_open & can_begin)
+            if not len(rows) or (is_labelled and accepts_labelled is None):
                 continue
-            rows = rows[
-                candidate_kind.is_value(
-                    frame if len(rows) == frame.height else frame[rows]
-                ).to_numpy()
-            ]
+            part = frame if len(rows) == frame.height else frame[rows]
+            is_value = (
+                candidate_kind.is_value(part)
+                if accepts_labelled is None
+                else accepts_labelled(part["value"])
+            )
+            rows = rows[is_value.to_numpy()]
             if not len(rows):
                 continue
             if (
@@ -558,10 +659,12 @@ class PatternFinder:
             return spans
         outer_texts = TextBuffers.from_array(spans.values.value.take(pa.array(outer)))
         outer_texts = self._blank_out_opaque_parts(outer_texts, spans.values.kind[outer])
-        outer_texts = separate_escapes(outer_texts, inside_urls=True)
         outer_counts = np.bincount(spans.value_no, minlength=len(spans.values))[outer]
         inner = self._search(
-            outer_texts, excluded_kinds=_KINDS_SEARCHED_INSIDE, text_counts=outer_counts
+            separate_escapes(outer_texts, inside_urls=True),
+            outer_texts,
+            excluded_kinds=self._not_inside,
+            text_counts=outer_counts,
         )
         # every occurrence of an outer value contains the same inner spans
         order = np.argsort(spans.value_no, kind="stable")
@@ -684,6 +787,42 @@ def _find_embedded_matches(buffers: TextBuffers, kinds: list[Kind]) -> tuple[I64
     pattern = "|".join(kind.embedded_pattern for kind in kinds if kind.embedded_pattern)
     low, high = run_in_regex_thread("search words", find_matches, words.buffers, pattern)
     return words.to_column(low), words.to_column(high - 1) + 1
+
+
+def _find_tokens(buffers: TextBuffers, kinds: list[Kind]) -> tuple[I64, I64]:
+    """Returns start and end byte of every leftmost match of the kinds' `tokens`."""
+    tokens = [kind.tokens for kind in kinds if kind.tokens]
+    starts, ends, _ = find_runs(buffers, _build_anchor_table(tokens))
+    return _search_pieces(buffers, starts, ends, "tokens", tokens)
+
+
+def _find_labelled_matches(buffers: TextBuffers, kinds: list[Kind]) -> tuple[I64, I64]:
+    """Returns start and end byte of every leftmost match of the kinds' `labelled`, in the lines
+    with one of its literals and the line after each."""
+    labelled = [kind.labelled for kind in kinds if kind.labelled]
+    found, _, _ = find_runs(buffers, _build_anchor_table(labelled))
+    text = np.searchsorted(buffers.offsets, found, side="right") - 1
+    feeds = np.concatenate(([-1], np.flatnonzero(buffers.data == _LINE_FEED), [len(buffers.data)]))
+    feed = np.searchsorted(feeds, found)  # the end of the line
+    starts = np.maximum(feeds[feed - 1] + 1, buffers.offsets[text])
+    ends = np.minimum(feeds[np.minimum(feed + 1, len(feeds) - 1)], buffers.offsets[text + 1])
+    is_first = begins_group(starts, ends)
+    last = np.append(is_first[1:], is_first[:1])
+    return _search_pieces(buffers, starts[is_first], ends[last], "lines", labelled)
+
+
+def _build_anchor_table(alternatives: list[Alternative]) -> LiteralTable:
+    return _make_literal_table(tuple(one for each in alternatives for one in each.literals), ())
+
+
+def _search_pieces(
+    buffers: TextBuffers, starts: I64, ends: I64, name: str, alternatives: list[Alternative]
+) -> tuple[I64, I64]:
+    """Returns start and end byte of every leftmost match of alternatives in parts of a column."""
+    pieces = TextPieces.from_spans(buffers, starts, ends)
+    pattern = "|".join(one.pattern for one in alternatives)
+    low, high = run_in_regex_thread(f"search {name}", find_matches, pieces.buffers, pattern)
+    return pieces.to_column(low), pieces.to_column(high - 1) + 1
 
 
 def _build_literal_table(kinds: list[Kind]) -> LiteralTable | None:

@@ -25,7 +25,7 @@ import numpy as np
 import polars as pl
 
 from sanitize.array_types import F64, I64, Mask
-from sanitize.core.command_results import CommandResult
+from sanitize.core.command_results import CommandResult, KindScores, MeasuredRecall
 from sanitize.core.table_rendering import SummaryTable
 from sanitize.errors import UsageError, suggest_names
 from sanitize.inspection.capture_recapture import (
@@ -39,6 +39,7 @@ from sanitize.inspection.capture_recapture import (
     estimate_total,
 )
 from sanitize.kinds.kind import all_kinds, custom_kinds
+from sanitize.pipeline.manifest import find_date
 from sanitize.plans.detection_spec import read_custom_kinds
 from sanitize.plans.python_api import public_function
 from sanitize.reporting.confidence_intervals import format_share, wilson_interval
@@ -56,6 +57,7 @@ from sanitize.storage.private_folder import (
     read_frames,
     require_run_workspace,
 )
+from sanitize.storage.records.label_scores import store_scores
 from sanitize.storage.remote_storage import require_local_path
 
 _CONTEXT_CHARACTERS = 80  # characters of context on either side of a find
@@ -82,23 +84,6 @@ class LabelSample(CommandResult):
             header=("stratum", "rows"),
             rows=sorted(self.strata.items()),
         )
-
-
-@dataclass(frozen=True, kw_only=True)
-class KindScores:
-    """Precision and recall of one kind (shares from 0 to 1; None if not measured), each with its 95
-    % interval. `wrong_spans` of the judged finds are wrong in their boundaries alone; precision
-    counts them as wrong."""
-
-    judged: int
-    right: int
-    wrong_spans: int
-    precision: float | None
-    precision_interval: Sequence[float] | None
-    found: int
-    missed: int
-    recall: float | None
-    recall_interval: Sequence[float] | None
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -216,7 +201,8 @@ def sample_for_labels(
 @public_function()
 def score_labels(work: Path | str, labels: Path | str, /) -> LabelScores:
     """Precision and recall by kind, with 95 % intervals, from a labelled sample of
-    `sample_for_labels`.
+    `sample_for_labels`. They are stored in WORK: the next `run`, `report` and `verify` of an output
+    of this index show them.
 
     Raises UsageError for a file that is no such sample; the message names the line, never its
     content.
@@ -227,8 +213,15 @@ def score_labels(work: Path | str, labels: Path | str, /) -> LabelScores:
     >>> sanitize.score_labels("clean.private", "labelled.jsonl").kinds["EMAIL_ADDRESS"].precision
     1.0
     """
-    with custom_kinds(read_custom_kinds(_require_work(work))):
-        return _score_labels(require_local_path(labels))
+    work = _require_work(work)
+    with custom_kinds(read_custom_kinds(work)):
+        scores = _score_labels(require_local_path(labels))
+    index, labelled_rows = SavedIndex.read(work), scores.rows - scores.unlabelled_rows
+    if index is not None and labelled_rows:
+        measured = MeasuredRecall(date=find_date(), labelled_rows=labelled_rows, kinds=scores.kinds)
+        with translate_disk_errors(work):
+            store_scores(work, index.fingerprint, measured)
+    return scores
 
 
 @public_function()

@@ -21,7 +21,7 @@ import polars as pl
 
 from sanitize.array_types import I64
 from sanitize.core.command_results import ColumnPolicy
-from sanitize.errors import InputRefused, UsageError, suggest_names
+from sanitize.errors import InputRefused, LeakFound, UsageError, suggest_names
 from sanitize.kinds.kind import custom_kinds, get_kind
 from sanitize.plans.detection_spec import list_custom_kinds
 from sanitize.plans.python_api import public_function
@@ -30,6 +30,7 @@ from sanitize.reporting.diff_page import (
     DiffPiece,
     DiffResult,
     DocumentDiff,
+    mark_masked,
     render_diff_page,
 )
 from sanitize.reporting.report_data import (
@@ -94,8 +95,9 @@ def diff(
     Shown are documents that it changed or dropped; with `kind` or `only` (`replaced`, `swept`,
     `kept`, `left`, `dropped`) those that have such a mark; with `id` or `document` (numbers, from
     0) these documents. `sample` draws so many of them by `seed`; `limit` is the most that are
-    shown. `context` characters are shown around a mark. All texts are masked by shape; with
-    `reveal_output` those that OUT holds are in clear, with `reveal` all. `html` is the file of a
+    shown. `context` characters are shown around a mark. Labels and surrogates are shown as OUT
+    holds them, and all other texts masked by shape; with `reveal_output` all that OUT holds is in
+    clear, with `reveal` all. `html` is the file of a
     page to write, outside of OUT and WORK.
 
     Raises UsageError for a wrong selection and for a folder that is no output; InputRefused if an
@@ -162,7 +164,12 @@ def diff(
         page=None if page is None else str(page),
     )
     if page is not None:
-        _write_page(page, render_diff_page(result), run, is_private=shown != "shapes")
+        try:
+            _write_page(page, render_diff_page(result), run, is_private=shown != "shapes")
+        except LeakFound:  # a surrogate may hold what looks like a value of another kind
+            masked = _mask(documents, shown, source.has_readable_ids, hides_surrogates=True)
+            result = replace(result, documents=masked)
+            _write_page(page, render_diff_page(result), run, is_private=False)
     return result
 
 
@@ -622,10 +629,14 @@ def _show_dropped(text: str, leaf: str) -> CellDiff:
 
 
 def _mask(
-    documents: Sequence[DocumentDiff], shown: str, has_readable_ids: bool
+    documents: Sequence[DocumentDiff],
+    shown: str,
+    has_readable_ids: bool,
+    *,
+    hides_surrogates: bool = False,
 ) -> list[DocumentDiff]:
     """The documents with masks over what is not shown: with `output` what OUT does not hold, with
-    `shapes` every text and id."""
+    `shapes` every id, and every text that replaced no other."""
     if shown == "all":
         return list(documents)
     pieces = [piece for document in documents for cell in document.cells for piece in cell.pieces]
@@ -634,23 +645,23 @@ def _mask(
     ]
     kinds = [piece.kind for piece in pieces]
     before = _mask_lines([piece.before for piece in pieces], kinds, mask_texts)
-    # where a text stays, what looks like a label is part of it, and masked
-    after = [
-        old if piece.mark in ("text", "kept", "left") else new
+    # labels and surrogates are shown as OUT holds them; an original that it holds is masked
+    shown_after = [
+        mark_masked(old) if piece.mark in ("kept", "left") else old if piece.mark == "text" else new
         for piece, old, new in zip(
             pieces,
             before,
-            _mask_lines([piece.after for piece in pieces], kinds, mask_replacements),
+            _mask_lines([piece.after for piece in pieces], kinds, mask_replacements)
+            if hides_surrogates
+            else [piece.after for piece in pieces],
             strict=True,
         )
     ]
     masked = iter(
-        (
-            piece
-            if clear
-            else replace(piece, before=old, after=piece.after if shown == "output" else new)
-        )
-        for piece, clear, old, new in zip(pieces, is_in_output, before, after, strict=True)
+        piece
+        if clear
+        else replace(piece, before=old, after=piece.after if shown == "output" else new)
+        for piece, clear, old, new in zip(pieces, is_in_output, before, shown_after, strict=True)
     )
     ids = [document.doc_id for document in documents]
     shown_ids = (

@@ -197,7 +197,7 @@ def try_plan(plan: Plan, text: str) -> PlanTrial:
                 )
             columns = ("start_byte", "end_byte", "kind")
             found = read_rows(work, work / OCCURRENCES_FOLDER, columns).sort(columns[:2]).to_dicts()
-            edits_folder = work / RUNS_FOLDER / summary.plan_hash / "edits"
+            edits_folder = work / RUNS_FOLDER / summary.run_hash / "edits"
             edit_rows = read_rows(work, edits_folder, (*columns, "replacement"))
             edits = edit_rows.sort(columns[:2]).to_dicts()
     raw = text.encode()

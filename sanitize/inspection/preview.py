@@ -6,8 +6,8 @@ The sample is really sanitized, in a temporary folder that is deleted at the end
 
 from __future__ import annotations
 
+import os
 import tempfile
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import Annotated, Any, Unpack
 
 import polars as pl
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from sanitize.core.command_results import (
     IF_NOT_EMPTY,
@@ -29,7 +30,7 @@ from sanitize.core.progress import ignore_progress
 from sanitize.core.table_rendering import SummaryTable
 from sanitize.core.text_cells import is_text_type
 from sanitize.engines.local import LocalEngine
-from sanitize.errors import MissingExtra, PlanError, UsageError
+from sanitize.errors import MissingExtra, PlanError, UsageError, running_command_line
 from sanitize.pipeline.indexing.column_roles import describe_columns
 from sanitize.pipeline.indexing.index_build import IndexBuilder
 from sanitize.pipeline.indexing.index_state import resolve_policies
@@ -61,6 +62,8 @@ from sanitize.storage.remote_storage import is_url, redact_url, require_local_pa
 from sanitize.storage.views.masks import mask_replacements, mask_texts
 
 _SAMPLE_DOCUMENTS = 1_000
+# stages whose cost hardly depends on the number of documents
+_FIXED_STAGES = ("canaries", "publish", "aggregate")
 _MAX_LISTED_FILES = 5  # unreadable files named one by one
 
 
@@ -207,6 +210,8 @@ def explain_with_settings(
             " it, or use `sanitize run --sample 1%`"
         )
     measured_curves = read_curves(Path(curves)) if curves is not None else None
+    # a command pays for the start of its process, too
+    began = 0.0 if running_command_line.get() else _cpu_seconds()
     with tempfile.TemporaryDirectory(prefix="sanitize-explain-") as folder:
         engine = LocalEngine(workers=1, spill=Path(folder) / "spill")
         survey = survey_in_sandbox(
@@ -218,8 +223,7 @@ def explain_with_settings(
         )
         policies = resolve_policies(survey, settings, plan.detection_spec.opt_in_kinds)
         total_bytes = sum(size for _, size in survey.files)
-        began = time.process_time()
-        sample, quarantine = _write_sample(engine, survey, Path(folder), settings)
+        sample, quarantine, documents = _write_sample(engine, survey, Path(folder), settings)
         sample_settings = replace(
             settings,
             text_column=settings.text_column if survey.roles.shape else (survey.layout.main_path,),
@@ -239,16 +243,26 @@ def explain_with_settings(
             if missing
             else plan
         )
+        if documents > _SAMPLE_DOCUMENTS:
+            # what a run costs whatever its size, such as lexicons and canaries: that of a document
+            first = Path(folder) / "first.parquet"
+            pq.write_table(pq.read_table(sample).slice(0, 1), first)
+            with IndexBuilder(
+                [first], Path(folder) / "first", sample_settings, plan.detection_spec
+            ) as index:
+                run_plan(index, plan_run(index, sample_plan, Path(folder) / "first_out"))
+        fixed_cpu_seconds = _cpu_seconds() - began
         with IndexBuilder(
             [sample], Path(folder) / "work", sample_settings, plan.detection_spec
         ) as index:
             summary = run_plan(index, plan_run(index, sample_plan, Path(folder) / "out"))
+            sample_cpu_seconds = _cpu_seconds() - began - fixed_cpu_seconds
             work = Path(folder) / "work"
             saved_index = SavedIndex.read_complete(work)
             pairs = select_edit_samples(
                 saved_index.documents,
                 saved_index.leaves,
-                work / RUNS_FOLDER / summary.plan_hash / "edits" / "00000.parquet",
+                work / RUNS_FOLDER / summary.run_hash / "edits" / "00000.parquet",
                 6,
             )
             histogram = (
@@ -263,17 +277,12 @@ def explain_with_settings(
             out_bytes = sum(
                 file.stat().st_size for file in (Path(folder) / "out" / "data").iterdir()
             )
-        cpu = time.process_time() - began
-        sampled_bytes = sample.stat().st_size
-    unit_rows = [unit.rows for unit in survey.units]  # None for a unit that was not counted
-    documents = (
-        sum(rows for rows in unit_rows if rows is not None) if None not in unit_rows else None
-    )
-    scale = (
-        documents / max(summary.documents_in, 1)
-        if documents
-        else max(1.0, total_bytes / max(sampled_bytes, 1))
-    )
+    scale = max(1.0, documents / max(summary.documents_in, 1))
+    if documents > _SAMPLE_DOCUMENTS:
+        sample_cpu_seconds = sum(
+            cost.cpu_s for stage, cost in summary.stages.items() if stage not in _FIXED_STAGES
+        )
+    has_all_counts = all(unit.rows is not None for unit in survey.units)
     # the records of the units that were sampled, and one for each other file that cannot be read
     loss = measure_loss(survey, quarantine, max(summary.documents_in, quarantine.num_rows, 1))
     limit = 0.0 if settings.strict else settings.max_quarantine
@@ -289,7 +298,7 @@ def explain_with_settings(
         plan=plan.public_settings(),
         files=len(survey.files),
         bytes=total_bytes,
-        documents=documents,
+        documents=round(documents) if has_all_counts else None,
         unreadable_files=len(survey.unreadable),
         columns=columns,
         sampled_documents=summary.documents_in,
@@ -305,7 +314,7 @@ def explain_with_settings(
         ),
         examples=_show_examples(pairs, reveal=reveal),
         estimate=CostEstimate(
-            cpu_seconds=round(cpu * scale, 1),
+            cpu_seconds=round(fixed_cpu_seconds + sample_cpu_seconds * scale, 1),
             workspace_mb=round(work_bytes * scale / 1e6, 1),
             output_mb=round(out_bytes * scale / 1e6, 1),
         ),
@@ -373,13 +382,15 @@ def _string_series(texts: list[str]) -> pl.Series:
 
 def _write_sample(
     engine: LocalEngine, input_survey: Survey, folder: Path, settings: Settings
-) -> tuple[Path, pa.Table]:
+) -> tuple[Path, pa.Table, float]:
     """Write the first 1,000 documents of the input, in standard form, to one Parquet file. Returns
-    its path, and the table `quarantine` of what was read, with a row for each other file that the
-    survey could not read."""
+    its path; the table `quarantine` of what was read, with a row for each other file that the
+    survey could not read; and the number of documents of the input, which is estimated from the
+    bytes of the units that were read where others were not counted."""
     units: list[InputUnit] = []
     staged: dict[int, StagingResult] = {}
-    rows = 0
+    rows = read_bytes = 0
+    file_bytes = {str(path): size for path, size in input_survey.files}
 
     def run(_: str, *task: Any) -> Iterator[tuple[int, TaskResult | WorkerDied]]:
         work, tasks, seconds = task
@@ -400,6 +411,7 @@ def _write_sample(
         units += survey.units
         staged |= staged_units
         rows += staged_units[unit.no].rows if staged_units else unit.rows or 0
+        read_bytes += _count_bytes(unit, file_bytes)
         if rows >= _SAMPLE_DOCUMENTS:
             break
     documents = build_documents(replace(input_survey, units=units), staged, folder)
@@ -422,6 +434,24 @@ def _write_sample(
         "location": ["file"] * len(others),
         "reason": [reason for _, reason in others],
     }
-    return folder / "sample.parquet", pa.concat_tables(
-        [*tables, pa.table({name: pa.array(rows, pa.string()) for name, rows in unread.items()})]
+    quarantine = pa.concat_tables(
+        [*tables, pa.table({name: pa.array(cells, pa.string()) for name, cells in unread.items()})]
     )
+    unit_rows = [unit.rows for unit in input_survey.units]
+    document_count = (
+        rows * max(1.0, sum(file_bytes.values()) / max(read_bytes, 1))
+        if None in unit_rows
+        else sum(number for number in unit_rows if number is not None)
+    )
+    return folder / "sample.parquet", quarantine, document_count
+
+
+def _count_bytes(unit: InputUnit, file_bytes: Mapping[str, int]) -> int:
+    """The bytes of a unit that is a piece of one file, or several files."""
+    total = sum(file_bytes.get(str(path), 0) for path in unit.files or (unit.path,))
+    return (total if unit.end is None else unit.end) - unit.start
+
+
+def _cpu_seconds() -> float:
+    """CPU-seconds of this process and of its workers that have ended."""
+    return sum(os.times()[:4])

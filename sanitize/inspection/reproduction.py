@@ -32,13 +32,13 @@ from sanitize.plans.plan import Plan
 from sanitize.plans.python_api import public_function
 from sanitize.plans.settings import DESCRIPTION_SETTINGS, Settings, list_given_roles
 from sanitize.storage import private_folder, remote_output
-from sanitize.storage.corpus import Corpus
+from sanitize.storage.corpus import Corpus, with_run_hash
 from sanitize.storage.disk_errors import translate_disk_errors
 from sanitize.storage.files import read_json, write_json
 from sanitize.storage.private_folder import INDEX_FILE
 from sanitize.storage.remote_storage import is_url, redact_url, require_local_path
 
-# in WORK: marks it as the workspace of a replay, with the plan_hash of its manifest
+# in WORK: marks it as the workspace of a replay, with the run_hash of its manifest
 _MARKER_FILE = "replay.json"
 _COMPARED_COUNTS = (
     "documents_in",
@@ -135,7 +135,7 @@ class _Manifest(BaseModel):
 
     tool: dict[str, Any]
     plan: dict[str, Any]
-    plan_hash: str
+    run_hash: str
     key: _ManifestKey
     inputs: tuple[_ManifestInput, ...]
     shards: tuple[_ManifestShard, ...]
@@ -254,7 +254,7 @@ def replay(
             ],
         )
         state = plan_run(index, plan, out, check_manifest=accept)
-        if state.plan_hash != original.plan_hash:
+        if state.run_hash != original.run_hash:
             if not notes and known is not None:
                 raise UsageError(
                     f"--known {known}: not the list that {path} was made with, or its plan or"
@@ -262,22 +262,22 @@ def replay(
                 )
             if not notes:
                 raise OutputBroken(
-                    f"{path}: its plan_hash does not follow from its plan, settings and inputs; it"
+                    f"{path}: its run_hash does not follow from its plan, settings and inputs; it"
                     " was changed after it was written, or made by another build of the same"
                     " version"
                 )
             notes.append(
-                "the plan has another hash here: in another version the same plan may give another"
+                "the run has another hash here: in another version the same plan may give another"
                 " result"
             )
         present = read_json(out / "manifest.json")
-        if out.exists() and (present or {}).get("plan_hash") != state.plan_hash:
+        if out.exists() and with_run_hash(present or {}).get("run_hash") != state.run_hash:
             raise UsageError(
                 f"{out}: exists already, and is not the output of an earlier replay; use another"
                 " -o, or move it away"
             )
         with translate_disk_errors(work):
-            write_json(work / _MARKER_FILE, {"plan_hash": original.plan_hash})
+            write_json(work / _MARKER_FILE, {"run_hash": original.run_hash})
         changed = published = False
         try:
             changed = published = run_plan(index, state).changed
@@ -328,7 +328,7 @@ def _read_manifest(path: Path) -> tuple[_Manifest, dict[str, Any]]:
             f" {tool.get('corpus-sanitize', '(unknown)')}"
         )
     try:
-        manifest = _Manifest.model_validate(raw)
+        manifest = _Manifest.model_validate(with_run_hash(raw))
     except ValidationError as error:
         raise OutputBroken(
             f"{describe_validation_error(error, _Manifest, f'{path}:')}; this manifest cannot be"

@@ -34,7 +34,7 @@ class RunProgress:
     """A run made from a private folder, and how many of its tasks are done. `plan` is None where
     plan.json is not written yet, or damaged."""
 
-    plan_hash: str
+    run_hash: str
     plan: str | None
     tasks_done: int
 
@@ -65,7 +65,7 @@ class StatusResult(CommandResult):
             ("index", index),
             *([("held by", f"process {holder.pid} on {holder.host}")] if holder else []),
         ]
-        rows = [(run.plan_hash, run.plan, run.tasks_done) for run in self.runs]
+        rows = [(run.run_hash, run.plan, run.tasks_done) for run in self.runs]
         return SummaryTable(
             title="sanitize status", facts=facts, header=("run", "plan", "tasks done"), rows=rows
         )
@@ -151,7 +151,7 @@ def status(work: Path | str, /) -> StatusResult:
     plans = {run.folder.name: run.plan for run in list_runs(work)}
     runs = [
         RunProgress(
-            plan_hash=folder.name,
+            run_hash=folder.name,
             plan=plans.get(folder.name),
             tasks_done=len(list(folder.glob("tasks/rewrite-*.json"))),
         )

@@ -7,14 +7,15 @@ texts or frame -> the same, rewritten     the batch processor of a stream, with 
 
 from __future__ import annotations
 
+import json
 import tempfile
+import typing
 import warnings
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any, TypeAlias, Unpack
 
 import numpy as np
 import polars as pl
@@ -41,20 +42,30 @@ from sanitize.errors import (
 )
 from sanitize.kinds.field_names import is_searched, says_number
 from sanitize.kinds.kind import all_kinds, custom_kinds, get_kind
-from sanitize.pipeline.data_objects import check_frame, run_on_object
+from sanitize.pipeline.data_objects import (
+    check_frame,
+    check_table,
+    replace_enums,
+    restore_type,
+    run_on_object,
+)
 from sanitize.pipeline.indexing.index_build import IndexBuilder
 from sanitize.pipeline.occurrence_selection import find_unselected
 from sanitize.pipeline.run import run_with_settings
 from sanitize.pipeline.run_results import RunResult
-from sanitize.pipeline.streaming.record_batches import ArrowBatch
-from sanitize.pipeline.streaming.sources_and_sinks import describe_reason, read_iterable
+from sanitize.pipeline.streaming.record_batches import ArrowBatch, DictBatch, Row
+from sanitize.pipeline.streaming.sources_and_sinks import (
+    describe_reason,
+    read_iterable,
+    records_to_table,
+)
 from sanitize.pipeline.streaming.stream import StreamProcessor, to_stream_plan
+from sanitize.pipeline.streaming.stream_result import StreamResult
 from sanitize.plans.plan import DEFAULT_PLAN, Plan, SelectionRules
 from sanitize.plans.python_api import RedactOptions, public_function
 from sanitize.plans.settings import Settings, settings_of
 from sanitize.readers.standard_form import find_leaf, is_binary, with_shape
 from sanitize.stages.finder_pass import FinderPass
-from sanitize.storage.corpus import Corpus
 from sanitize.storage.private_folder import OCCURRENCES_FOLDER, read_frames
 from sanitize.storage.records.record_shapes import canonical_schema
 
@@ -292,6 +303,7 @@ def redact(
     if isinstance(texts, pl.DataFrame):
         return _redact_frame(texts, chosen, settings)
     if isinstance(texts, pa.Table):
+        check_table("redact", texts.schema)
         try:
             frame = _read_frame(texts)
         except (
@@ -305,17 +317,7 @@ def redact(
                 "redact: the table has a column of a type that cannot be searched"
                 f" ({type(error).__name__}); drop or cast it"
             ) from None
-        clean = _redact_frame(frame, chosen, settings).to_arrow()
-        fields = [texts.schema.field(name) for name in clean.column_names]
-        columns = [
-            (
-                texts.column(one.name)
-                if pa.types.is_null(one.type)
-                else clean.column(one.name).cast(one.type)
-            )
-            for one in fields
-        ]
-        return pa.table(columns, [one.name for one in fields])
+        return restore_types(_redact_frame(frame, chosen, settings).to_arrow(), texts)
     is_pandas = type(texts).__module__.partition(".")[0] == "pandas"
     if is_pandas and hasattr(texts, "columns"):
         return _redact_pandas(texts, chosen, settings)
@@ -325,14 +327,16 @@ def redact(
             f"redact: {given} names columns of a frame, and texts is a {type(texts).__name__};"
             " leave it out"
         )
-    column = _read_texts("redact", texts, f"{_TEXTS}, or a frame")
+    is_enum = isinstance(texts, pl.Series) and texts.dtype == pl.Enum
+    column = texts if is_enum else _read_texts("redact", texts, f"{_TEXTS}, or a frame")
     if is_pandas and hasattr(texts, "to_frame"):
         return _redact_pandas(texts.to_frame("text"), chosen, settings)["text"].rename(texts.name)
     clean_texts = _redact_frame(pl.DataFrame({"text": column}), chosen, settings)["text"]
     if isinstance(texts, str):
         return clean_texts[0]
     if isinstance(texts, pl.Series):
-        return _cast_texts(clean_texts, texts.dtype).alias(texts.name)
+        clean_texts = clean_texts if is_enum else _cast_texts(clean_texts, texts)
+        return clean_texts.alias(texts.name)
     if isinstance(texts, list | tuple):
         return type(texts)(clean_texts.to_list())
     return (
@@ -342,17 +346,29 @@ def redact(
     )
 
 
+def restore_types(clean: pa.Table, given: pa.Table) -> pa.Table:
+    """A rewritten table with the types that its columns had."""
+    fields = [given.schema.field(name) for name in clean.column_names]
+    columns = [
+        given.column(one.name)
+        if pa.types.is_null(one.type)
+        else restore_type(clean.column(one.name), one.type)
+        for one in fields
+    ]
+    return pa.table(columns, [one.name for one in fields])
+
+
 def _redact_frame(frame: pl.DataFrame, plan: Plan, settings: Settings) -> pl.DataFrame:
     """The frame with the texts of its text columns rewritten, and without the columns that the
     settings drop."""
-    roles = settings.columns.roles
-    if (
-        "text" not in frame.columns
-        and with_shape(roles, canonical_schema(frame.clear().to_arrow().schema)).shape is not None
-    ):
-        clean, inconclusive = _redact_shape(frame, plan, settings)
-        _warn_of_inconclusive(inconclusive)
-        return clean
+    roles = with_shape(settings.columns.roles, canonical_schema(frame.clear().to_arrow().schema))
+    if roles.shape is not None:
+        conversations: pl.DataFrame
+        conversations, run_result = _rewrite_by_run(frame, plan, settings)
+        _warn_of_inconclusive(run_result)
+        return conversations
+    if roles.is_chosen:
+        settings = replace(settings, text_column=roles.text)
     texts = {column_of_path(path): "text-column" for path in settings.text_column}
     options = {**texts, **settings.columns.option_by_column}
     schema = frame.clear().to_arrow().schema
@@ -391,6 +407,7 @@ def _redact_frame(frame: pl.DataFrame, plan: Plan, settings: Settings) -> pl.Dat
             f" {', '.join(unsearched)}",
             stacklevel=5,
         )
+    frame = pl.concat([frame, *_list_unused_categories(frame)], how="diagonal")
     if not frame.height:
         return rest
     strings = frame.with_columns(pl.col(pl.Categorical, pl.Enum, pl.Null).cast(pl.String)).to_arrow(
@@ -405,18 +422,11 @@ def _redact_frame(frame: pl.DataFrame, plan: Plan, settings: Settings) -> pl.Dat
                 f"--text-column {path}: the frame has no texts there, but"
                 f" {frame[column_of_path(path)].dtype}; name another column"
             )
-    try:
-        stream_plan = to_stream_plan(plan)
-    except PlanError:
-        if plan.droppers or plan.blacklist is not None:
-            raise
-        clean, inconclusive = _rewrite_by_run(strings, main, plan, settings)
-    else:
-        clean, inconclusive = _rewrite_by_stream(strings, stream_plan, settings)
-    _warn_of_inconclusive(inconclusive)
-    # a run keeps the name `doc_no` for the numbers of documents
-    if "doc_no" in rest.columns and "doc_no" not in clean.columns:
-        clean = clean.rename({"doc_no_": "doc_no"}, strict=False)
+    table, result = rewrite_records(
+        strings, plan, settings, "redact: the text at position {}".format
+    )
+    clean = _read_frame(table)
+    _warn_of_inconclusive(result)
     schema = clean.clear().to_arrow().schema
     searched_types = partial(is_searched, opt_in_kinds=plan.detection_spec.opt_in_kinds)
     leaves = [*list_text_leaves(schema), *list_number_leaves(schema, searched_types)]
@@ -424,23 +434,37 @@ def _redact_frame(frame: pl.DataFrame, plan: Plan, settings: Settings) -> pl.Dat
     # also columns without texts in which a part is left out
     searched |= {path.column for path, _ in iterate_paths(schema) if str(path) in settings.policies}
     return rest.with_columns(
-        _cast_texts(clean[name], rest[name].dtype).alias(name)
+        _cast_texts(clean[name], frame[name]).head(rest.height).alias(name)
         for name in rest.columns
         if name in searched
     )
 
 
-def _warn_of_inconclusive(counts: Mapping[str, int]) -> None:
-    if counts:
+def _warn_of_inconclusive(result: StreamResult | RunResult) -> None:
+    counted = result if isinstance(result, StreamResult) else result.verify
+    if counts := getattr(counted, "inconclusive", None):  # `verify` is a word if it was off
         warnings.warn(f"redact: {describe_inconclusive(counts)}, which stay", stacklevel=6)
 
 
-def _cast_texts(clean: pl.Series, dtype: pl.DataType) -> pl.Series:
-    """Rewritten texts in the type that they had; an Enum has the rewritten texts as its
-    categories."""
-    if isinstance(dtype, pl.Enum):
-        return clean.cast(pl.Enum(clean.drop_nulls().unique(maintain_order=True)))
-    return clean.cast(pl.String if dtype == pl.Null else dtype)
+def _list_unused_categories(frame: pl.DataFrame) -> list[pl.DataFrame]:
+    """The categories of enumerations that no row has, as rows of their columns: these are texts,
+    too, and the caller wants them back."""
+    unused = []
+    for column in frame.select(pl.col(pl.Enum)):
+        categories = typing.cast(pl.Enum, column.dtype).categories
+        is_used = categories.is_in(column.cast(pl.String).unique().implode())
+        unused.append(categories.filter(~is_used).cast(column.dtype).to_frame(column.name))
+    return unused
+
+
+def _cast_texts(clean: pl.Series, given: pl.Series) -> pl.Series:
+    """Rewritten texts in the type that they had; an Enum has what its categories became, in their
+    order."""
+    if isinstance(given.dtype, pl.Enum):
+        became = pl.DataFrame({"old": given.to_physical(), "new": clean}).drop_nulls()
+        categories = became.sort("old", maintain_order=True)["new"].unique(maintain_order=True)
+        return clean.cast(pl.Enum(categories))
+    return clean.cast(pl.String if given.dtype == pl.Null else replace_enums(given.dtype))
 
 
 def _redact_pandas(frame: Any, plan: Plan, settings: Settings) -> Any:
@@ -467,7 +491,10 @@ def _redact_pandas(frame: Any, plan: Plan, settings: Settings) -> Any:
             columns[name] = pl.Series(values.to_numpy())
     for name in frame.columns:
         try:
-            columns[str(name)] = pl.from_pandas(frame[name], nan_to_null=True)
+            read: Any = pl.from_pandas(frame[name], nan_to_null=True)
+            if isinstance(read.dtype, pl.Categorical):
+                read = read.cast(pl.Enum(frame[name].cat.categories.to_list()))
+            columns[str(name)] = read
         except (
             pa.ArrowException,
             pl.exceptions.PolarsError,
@@ -484,19 +511,15 @@ def _redact_pandas(frame: Any, plan: Plan, settings: Settings) -> Any:
     result = frame[[name for name in frame.columns if str(name) in clean.columns]].copy()
     result.attrs.clear()
     for name in result.columns:
-        column = clean[str(name)]
-        if isinstance(column.dtype, pl.Categorical | pl.Enum):
-            # in any case: a category that no row has may be a text, too
-            texts, given = column.to_pandas().set_axis(result.index), frame[name].dtype
-            if getattr(given, "ordered", False):
-                used = list(texts.cat.categories)
-                kept = [category for category in given.categories if category in used]
-                texts = texts.cat.set_categories(
-                    kept + [category for category in used if category not in kept], ordered=True
-                )
-            result[name] = texts
+        column, given = clean[str(name)], frame[name]
+        if isinstance(column.dtype, pl.Enum):
+            categories = type(given.cat.categories)(
+                column.dtype.categories.to_list(), dtype=given.cat.categories.dtype
+            )
+            result[name] = type(given)(column.to_list(), index=result.index, dtype=object).astype(
+                type(given.dtype)(categories, ordered=given.cat.ordered)
+            )
         elif not column.equals(columns[str(name)]):
-            given = frame[name]
             # an integer of NumPy has no null
             is_nullable = column.null_count() and given.dtype.kind in "iu"
             result[name] = type(given)(
@@ -504,30 +527,9 @@ def _redact_pandas(frame: Any, plan: Plan, settings: Settings) -> Any:
                 index=result.index,
                 dtype="Int64" if is_nullable else given.dtype,
             )
+        if hasattr(given.dtype, "categories") and says_number(str(name)):
+            result[name] = result[name].cat.remove_unused_categories()  # which are not searched
     return result
-
-
-def _redact_shape(
-    frame: pl.DataFrame, plan: Plan, settings: Settings
-) -> tuple[pl.DataFrame, Mapping[str, int]]:
-    """The frame of conversations or instructions rewritten by a run, which knows its roles and the
-    JSON in it; and the inconclusive matches, by kind."""
-    inconclusive = Counter[str]()
-    with tempfile.TemporaryDirectory(prefix="sanitize-redact-") as folder:
-
-        def run(inputs: Path, out: Path | str) -> RunResult:
-            result = run_with_settings(
-                inputs,
-                out,
-                plan,
-                Path(folder) / "work",
-                replace(settings, workers=1, max_quarantine=1.0),
-            )
-            inconclusive.update(result.verify.inconclusive or {})
-            return result
-
-        clean: pl.DataFrame = run_on_object(frame, None, run)
-    return clean, inconclusive
 
 
 def _holds_text(value: object) -> bool:
@@ -542,23 +544,67 @@ def _holds_text(value: object) -> bool:
     return isinstance(value, str) or any(map(_holds_text, parts))
 
 
+# records as dictionaries, or as one table
+Records: TypeAlias = list[Row] | pa.Table
+
+
+def rewrite_records(
+    records: Records,
+    plan: Plan,
+    settings: Settings,
+    describe: Callable[[int], str],
+) -> tuple[Any, StreamResult | RunResult]:
+    """The records rewritten, as rows or a table as given, and the counts: by the batch processor of
+    a stream, where each batch is edited by what was seen before it, or by a run, for plans that
+    need all texts before the first is edited. `describe` names a record by its position.
+
+    Raises InputRefused for a record that cannot be processed, LeakFound for one in which a value
+    that the plan removes cannot be removed, and PlanError for a plan that drops documents."""
+    try:
+        stream_plan = to_stream_plan(plan)
+    except PlanError:
+        if plan.droppers or plan.blacklist is not None:
+            raise
+        if isinstance(records, pa.Table):
+            return _rewrite_by_run(records, plan, settings)
+        table, result = _rewrite_by_run(records_to_table(records), plan, settings)
+        rows = zip(table.to_pylist(), records, strict=True)
+        return [_restore_record(clean, given) for clean, given in rows], result
+    return _rewrite_by_stream(records, stream_plan, settings, describe)
+
+
+def _restore_record(clean: Any, given: Any) -> Any:
+    """A record of a table in the form that it had: without fields that it lacks, and values of
+    columns of several types, which are JSON in a table, as they were."""
+    if isinstance(given, dict) and isinstance(clean, dict):
+        return {
+            name: _restore_record(clean[name], value)
+            for name, value in given.items()
+            if name in clean
+        }
+    if isinstance(given, list) and isinstance(clean, list):
+        return [_restore_record(*one) for one in zip(clean, given, strict=True)]
+    is_json = isinstance(clean, str) and not isinstance(given, str | None)
+    return json.loads(clean) if is_json else clean
+
+
 def _rewrite_by_stream(
-    table: pa.Table, plan: Plan, settings: Settings
-) -> tuple[pl.DataFrame, Mapping[str, int]]:
-    """The rewritten table, from the batch processor of a stream: each batch is edited by what was
-    seen before it; and the inconclusive matches, by kind."""
-    tables, position = [], 0
+    records: Records,
+    plan: Plan,
+    settings: Settings,
+    describe: Callable[[int], str],
+) -> tuple[Any, StreamResult]:
+    is_table, position = isinstance(records, pa.Table), 0
+    tables: list[pa.Table] = []
+    rows: list[Row] = []
     with StreamProcessor(plan, None, settings, reader="redact") as processor:
-        for step in processor.process(read_iterable([table])):
+        for step in processor.process(read_iterable([records] if is_table else records)):
             if step.source_batch.quarantined:
                 row, entry = min(step.source_batch.quarantined.items())
-                where = f"redact: the text at position {position + row}"
-                if step.result.leaking_names:
-                    numbers = [
-                        number
-                        for number, name in enumerate(table.column_names)
-                        if name in step.result.leaking_names
-                    ]
+                where = describe(position + row)
+                if names := step.result.leaking_names:
+                    columns = records.column_names if isinstance(records, pa.Table) else []
+                    numbers = [number for number, name in enumerate(columns) if name in names]
                     place = f"column {numbers[0]} (from 0)" if numbers else "a field"
                     raise LeakFound(
                         f"redact: the name of {place} holds a value that the plan removes; rename"
@@ -572,11 +618,14 @@ def _rewrite_by_stream(
                     )
                 raise InputRefused(f"{where} cannot be processed: {describe_reason(entry.reason)}")
             position += len(step.source_batch)
-            assert isinstance(step.clean_batch, ArrowBatch)
-            tables.append(step.clean_batch.table)
+            if isinstance(step.clean_batch, ArrowBatch):
+                tables.append(step.clean_batch.table)
+            elif isinstance(step.clean_batch, DictBatch):
+                rows += [row for row in step.clean_batch.rows if row is not None]
             processor.add_result(step)
         processor.require_text_column()
-    return _read_frame(pa.concat_tables(tables)), processor.inconclusive
+        result = processor.summary()
+    return pa.concat_tables(tables) if is_table else rows, result
 
 
 def _read_frame(table: pa.Table) -> pl.DataFrame:
@@ -584,27 +633,28 @@ def _read_frame(table: pa.Table) -> pl.DataFrame:
     return pl.DataFrame({name: pl.Series(table.column(name)) for name in table.column_names})
 
 
-def _rewrite_by_run(
-    table: pa.Table, main: str, plan: Plan, settings: Settings
-) -> tuple[pl.DataFrame, Mapping[str, int]]:
-    """The rewritten table, from a run in a temporary folder, which is deleted: for plans that need
-    all texts before the first is edited; and the inconclusive matches, by kind."""
+def _rewrite_by_run(data: Any, plan: Plan, settings: Settings) -> tuple[Any, RunResult]:
+    """The table or frame rewritten by a run in a temporary folder, which is deleted; a run knows
+    the roles of conversations, and has all texts before the first is edited."""
+    results: list[RunResult] = []
     with tempfile.TemporaryDirectory(prefix="sanitize-redact-") as folder:
-        source, out = Path(folder) / "texts.parquet", Path(folder) / "out"
-        pq.write_table(table, source)
-        run_settings = replace(settings, workers=1, max_quarantine=1.0)
-        result = run_with_settings(source, out, plan, Path(folder) / "work", run_settings)
-        if result.quarantined:
-            reasons = ", ".join(
-                f"{count} {describe_reason(reason)}" for reason, count in result.quarantine.items()
-            )
-            raise InputRefused(
-                f"redact: {result.quarantined} texts cannot be processed ({reasons})"
-            )
-        clean = _read_frame(Corpus.open(out).table())
-    return (
-        clean.rename({"text": main}) if main not in clean.columns else clean
-    ), result.verify.inconclusive or {}
+
+        def run(inputs: Path, out: Path | str) -> RunResult:
+            run_settings = replace(settings, workers=1, max_quarantine=1.0)
+            result = run_with_settings(inputs, out, plan, Path(folder) / "work", run_settings)
+            if result.quarantined:
+                reasons = ", ".join(
+                    f"{count} {describe_reason(reason)}"
+                    for reason, count in result.quarantine.items()
+                )
+                raise InputRefused(
+                    f"redact: {result.quarantined} texts cannot be processed ({reasons})"
+                )
+            results.append(result)
+            return result
+
+        clean = run_on_object(data, None, run, settings.columns.option_by_column)
+    return clean, results[0]
 
 
 @public_function("redact")

@@ -1,7 +1,7 @@
 """Selects the pieces of texts in which a pattern can match, and joins them to shorter texts."""
 
 import cython
-from cython.cimports.libc.stdint import int64_t, uint8_t, uint64_t
+from cython.cimports.libc.stdint import int64_t, uint8_t, uint16_t, uint64_t
 from cython.cimports.libc.string import memchr, memcmp, memcpy
 
 
@@ -167,8 +167,8 @@ def select_runs(
     literal_offsets: cython.const[int64_t][::1],
     literal_marks: cython.const[uint64_t][::1],
     trigger_offsets: cython.const[int64_t][::1],
-    first_literals: cython.const[uint8_t][::1],
-    next_literals: cython.const[uint8_t][::1],
+    first_literals: cython.const[uint16_t][::1],
+    next_literals: cython.const[uint16_t][::1],
     text_marks: uint64_t[::1],
     run_starts: int64_t[::1],
     run_ends: int64_t[::1],

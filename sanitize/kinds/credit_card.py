@@ -4,7 +4,9 @@ and Diners do (4-6-5, 4-6-4), with blanks or hyphens of any form, or dots, betwe
 A fifth group is matched only after hyphens: after blanks it is more often the security code, and
 with it the card number would fail its check sum. Fourteen digits and more are also found inside a
 word (`scan_4539578763621486.pdf`, `id4539578763621486`), but not in a hexadecimal number of twenty
-digits and more. Normalised form: the digits.
+digits and more. Digits behind a decimal point, four groups in a row of numbers, and the number
+after the word for another one (`EAN`, `IMEI`) are no card; twelve and thirteen unbroken digits are
+one only beside a word for a card, as those of goods are as frequent. Normalised form: the digits.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from sanitize.array_types import I64, U8
 from sanitize.core.keys import Draws
 from sanitize.kernels import check_digits
 from sanitize.kinds.kind import (
+    BLANKS,
     BOUNDARY,
     LETTERS,
     WIDE_GAP,
@@ -24,6 +27,7 @@ from sanitize.kinds.kind import (
     digit_mask,
     flatten_strings,
     from_byte_matrix,
+    is_in_number_row,
     redraw_characters,
     to_byte_matrix,
     widen_separators,
@@ -73,7 +77,7 @@ _TEST_CARD_PREFIXES = (
 
 def _accepts(candidates: pl.DataFrame) -> pl.Series:
     """True for what the pattern matches from end to end, unless it is a hexadecimal number with
-    letters."""
+    letters or a number of a program (`4111111111111111ULL`)."""
     value = candidates["value"]
     return value.str.contains(
         rf"\A(?:{KIND.pattern}|{KIND.embedded_pattern})\z"
@@ -108,6 +112,29 @@ def _luhn_remainders(flat: U8, offsets: I64) -> I64:
     return remainders
 
 
+def _needs_context(values: pl.Series) -> pl.Series:
+    return values.str.contains(rf"\A[0-9]+\z|[{BLANKS}]")
+
+
+def _has_context(candidates: pl.DataFrame) -> pl.Series:
+    """False for decimals, rows of numbers and numbers with another name; for twelve and thirteen
+    digits, True only beside a word for a card."""
+    before, spelled = (pl.col(name).str.to_lowercase() for name in ("before", "spelled"))
+    value, after = pl.col("value"), pl.col("after")
+    is_decimal = before.str.contains(_DECIMAL_POINT) | after.str.contains(r"\A[.][0-9]")
+    has_card_word = spelled.str.contains(_CARD_WORDS) | after.str.contains(
+        r"(?i)\A.{0,4}(?:exp|cv[vc])"
+    )
+    is_unsure = value.str.contains(r"\A[0-9]{12,13}\z") | (
+        value.str.contains(f"[{BLANKS}]") & is_in_number_row()
+    )
+    return candidates.select(
+        ~(value.str.contains(r"\A[0-9]+\z") & is_decimal)
+        & ~before.str.contains(_OTHER_NUMBER)
+        & (has_card_word | ~is_unsure)
+    ).to_series()
+
+
 def _normalise(values: pl.Series) -> pl.Series:
     return values.str.replace_all("[^0-9]", "")
 
@@ -140,10 +167,25 @@ def _make_surrogates(values: pl.Series, draws: Draws, reserved: bool) -> pl.Seri
 
 # inside a word: not thirteen digits, as those of goods and time stamps have
 _EMBEDDED = "(?:[2-6][0-9]{13,18}|1800[0-9]{11}|[2-6][0-9]{3}(?:-[0-9]{4}){3}|3[0-9]{3}-[0-9]{6}-[0-9]{4,5})"  # noqa: E501
+_DECIMAL_POINT = r"(?:[0-9]|\A|[\s\[({,;:=<>*/+-])[.]\z"
+_CARD_WORDS = (
+    "card|kart|kaart|carte|tarjeta|cart[aã]o|carta|kort|kred|debit|visa|master|maestro|amex|"
+    "american express|diners|discover|jcb|union ?pay|rupay|payment|"
+    r"(?:\A|[^a-z])(?:cc|pan|mir)(?:[^a-z]|\z)|"
+    r"карт|卡|カード|카드|บัตร|بطاق|کارت|כרטיס|κάρτ|कार्ड|কার্ড|thẻ"
+)
+_CARD_WORD_AFTER = r"(?i)\A.{0,4}(?:exp|cv[vc])"
+_OTHER_NUMBER = (
+    r"(?:ean|gtin|upc|isbn|barcode|imei|imsi|iccid|(?:trace|span)[_-]?id)(?:[ -]?1[34])?"
+    r"(?:[ .]{1,2}(?:no|nr|number))?[^a-z0-9]{1,4}\z"
+)
 _WORD_AFTER = f"(?:_|[A-Za-z]+{BOUNDARY})"
 _HEXADECIMAL = (  # cards have nineteen digits at most
     r"(?:\A|_)(?:[0-9a-f]{20,}|[0-9A-F]{20,})(?:_|\z)"
+    # ... and an integer with the suffix of its type in a program
+    r"|\A[0-9]+(?:[Uu][Ll]{0,2}|[Ll]{1,2}|n)\z"
 )
+_TWO_SPELLINGS = ("4111 1111 1111 1111", "4111111111111111")  # of an example
 KIND = Kind(
     name="CREDIT_CARD",
     about="a payment card number",
@@ -184,6 +226,8 @@ KIND = Kind(
     suffix_pattern="[0-9](_|[A-Za-z]+)",
     accepts=_accepts,
     check=_check,
+    needs_context=_needs_context,
+    context_rule=_has_context,
     normalise=_normalise,
     make_surrogates=_make_surrogates,
     phase=2,
@@ -196,13 +240,15 @@ KIND = Kind(
         ("5555-5555-5555-4444, 3782 822463 10005", "5555-5555-5555-4444", "3782 822463 10005"),
         ("6011111111111117 30569309025904", "6011111111111117", "30569309025904"),
         ("4111.1111.1111.1111 or 3782.822463.10005.", "4111.1111.1111.1111", "3782.822463.10005"),
-        ("180000000000002 and 501800000009", "180000000000002", "501800000009"),
+        ("180000000000002 and Maestro 501800000009", "180000000000002", "501800000009"),
         ("scan_4111111111111111.pdf id5555555555554444", "4111111111111111", "5555555555554444"),
         (
             "my_card_4111-1111-1111-1111_2 378282246310005x",
             "4111-1111-1111-1111",
             "378282246310005",
         ),
+        ("Visa 4222222222222, номер карты 4222222222222", "4222222222222", "4222222222222"),
+        ("3 4111 1111 1111 1111, and 7.\n4111111111111111", *_TWO_SPELLINGS),
     ),
     near_misses=(
         "111 4111 11111",
@@ -210,7 +256,10 @@ KIND = Kind(
         "2000 0000 0000 0006",
         "4111\n1111\n1111\n1111",
         "ab4111111111111111cd 0ab4111111111111111 x4111111111111111y0 v1_41111111111111111111",
-        "2.4111111111111111E-2 0.4111111111111111f",
+        "4111111111111111ULL 2.4111111111111111E-2 0.4111111111111111f",
         "img_4006381333931.jpg 2024_4111111111111111",
+        "4222222222222, EAN 4111111111111111, IMEI: 378282246310005",
+        "[0.4111111111111111, .4111111111111111, 52.4222222222222], 4111111111111111.5",
+        "17 4111 1111 1111 1111 90, 1.5 2 4111 1111 1111 1111\n4111 1111 1111 1111 2 3",
     ),
 )

@@ -218,16 +218,7 @@ _PROSE_DETERMINERS = (
 _FILE_EXTENSIONS = (
     "png|jpe?g|gif|svg|webp|avif|bmp|ico|tiff?|pdf|css|js|mjs|json|map|html?|woff2?|ttf|eot"
 )
-# a surrogate keeps these and the two-letter ones
-_KEPT_TLDS = (
-    "com",
-    "org",
-    "net",
-    "edu",
-    "gov",
-    "info",
-    "biz",
-)
+_RESERVED_TLDS = ("com", "net", "org")  # with `example` in front
 
 
 def _accepts(candidates: pl.DataFrame) -> pl.Series:
@@ -455,19 +446,21 @@ def _make_surrogates(values: pl.Series, draws: Draws, reserved: bool) -> pl.Seri
     separators and letter case unchanged.
 
     A local part of one component becomes an initial and a last name; digits at the end of a
-    component become other digits. Usual and two-letter top-level domains are kept, others are
-    redrawn. The domain may exist; with `reserved` it is one of RFC 2606, which cannot.
+    component become other digits. The host lies in the reserved names of RFC 2606, whatever
+    `reserved` says, since a drawn domain could belong to somebody: two words under `.example`, and
+    a word for each further label, up to three. Where only a usual top-level domain makes an address
+    of the text (`bob at corp dot com`), they are in front of `example.com`, `.net` or `.org`.
     """
     firsts, lasts, words = map(_component_pool, ("first_names", "last_names", "word_list"))
     parts = KIND.split_components(values)  # type: ignore[misc]
     single = (parts["last"] == "").to_numpy()
     first_bits, last_bits = draws.u32_pair(0)
-    word_bits, more_bits = draws.u32_pair(1)
     tld_bits, initial_bits = draws.u32_pair(2)
     surname = lasts[draw_index(last_bits, len(lasts))]
     given = firsts[draw_index(first_bits, len(firsts))]
     initial = np.array(list("abcdefghijklmnopqrstuvwxyz"), object)[draw_index(initial_bits, 26)]
-    domain = words[draw_index(word_bits, len(words))] + words[draw_index(more_bits, len(words))]
+    drawn = [*draws.u32_pair(1), *draws.u32_pair(3), draws.u32_pair(4)[0]]
+    word, more, *labels = (words[draw_index(bits, len(words))] for bits in drawn)
     tails = [
         redraw_characters(
             parts[name].str.extract(r"([0-9]*)\z").fill_null(""), draws, first_lane=lane
@@ -477,29 +470,33 @@ def _make_surrogates(values: pl.Series, draws: Draws, reserved: bool) -> pl.Seri
     frame = parts.with_columns(
         pl.Series("new_first", np.where(single, initial + surname, given), pl.String) + tails[0],
         pl.Series("new_last", np.where(single, "", surname), pl.String) + tails[1],
-        pl.Series("new_domain", domain, pl.String),
-        pl.Series("new_tld", np.array(_KEPT_TLDS[:3], object)[draw_index(tld_bits, 3)], pl.String),
-        pl.Series("site", np.array(_KEPT_TLDS[:3], object)[draw_index(tld_bits, 3)], pl.String),
+        pl.Series("words", word + more, pl.String),
+        pl.Series("site", np.array(_RESERVED_TLDS, object)[draw_index(tld_bits, 3)], pl.String),
+        *(pl.Series(f"label{n}", label, pl.String) for n, label in enumerate(labels)),
     )
     sign = pl.when(pl.col("dot") == "").then(pl.lit(".")).otherwise("dot")
-    tld = pl.col("tld").str.to_lowercase()
-    kept = tld.is_in(_KEPT_TLDS) | tld.str.contains(r"\A[a-z]{2}\z")
-    dotted = pl.col("domain").str.contains(".", literal=True) | (pl.col("dot") != "")
-    host = pl.concat_str(
-        _match_case(pl.col("new_domain"), pl.col("domain")),
-        pl.when(dotted)
-        .then(
-            sign
-            + pl.when(kept)
-            .then(pl.col("tld"))
-            .otherwise(_match_case(pl.col("new_tld"), pl.col("tld")))
-        )
-        .otherwise(pl.lit("")),
+    depth = pl.col("domain").str.count_matches(rf"{_SPELLED_DOT}|[.\uff0e\u3002]|[+]2[Ee]")
+    further = pl.concat_str(
+        pl.when((pl.col("dot") != "") & (depth > n))
+        .then(_match_case(pl.col(f"label{n}"), pl.col("domain")) + sign)
+        .otherwise(pl.lit(""))
+        for n in range(len(labels))
     )
-    safe = (
-        pl.when(dotted)
-        .then(pl.lit("example") + sign + pl.col("site"))
-        .otherwise(pl.col("new_domain") + ".example")
+    tld_or_none = pl.when(pl.col("tld") != "").then("tld")
+    tld = pl.col("tld").str.to_lowercase()
+    is_plain = (pl.col("at") == "@") & pl.col("dot").is_in(["", "."])
+    host = (
+        pl.when(is_plain)
+        .then(
+            _match_case(pl.col("words"), pl.col("domain"))
+            + sign
+            + _match_case(pl.lit("example"), pl.coalesce(tld_or_none, "domain"))
+        )
+        .otherwise(
+            pl.lit("example")
+            + sign
+            + pl.when(tld.is_in(_RESERVED_TLDS)).then("tld").otherwise("site")
+        )
     )
     local = pl.concat_str(
         "lead",
@@ -508,9 +505,7 @@ def _make_surrogates(values: pl.Series, draws: Draws, reserved: bool) -> pl.Seri
         _match_case(pl.col("new_last"), pl.col("last")),
         "at",
     )
-    return frame.select(
-        pl.concat_str(local, safe if reserved else host).alias(values.name)
-    ).to_series()
+    return frame.select(pl.concat_str(local, further, host).alias(values.name)).to_series()
 
 
 def _match_case(new: pl.Expr, old: pl.Expr) -> pl.Expr:
@@ -529,13 +524,14 @@ def _match_case(new: pl.Expr, old: pl.Expr) -> pl.Expr:
 @functools.cache
 def _component_pool(name: str) -> npt.NDArray[np.object_]:
     """The `first_names`, `last_names` or words (`word_list`) in plain ASCII, sorted, so that a draw
-    gives the same on every machine."""
+    gives the same on every machine; without words that make `at every dot` prose."""
     from faker.providers.lorem.en_US import Provider as Words
     from faker.providers.person.en_US import Provider as Names
 
     listed = list(getattr(Words if name == "word_list" else Names, name))
     lower = pl.Series(listed, dtype=pl.String).str.to_lowercase().unique().sort()
-    return lower.filter(lower.str.contains(r"\A[a-z]{3,12}\z")).to_numpy().astype(object)
+    lower = lower.filter(lower.str.contains(r"\A[a-z]{3,12}\z") & ~lower.is_in(_PROSE_DETERMINERS))
+    return lower.to_numpy().astype(object)
 
 
 KIND = Kind(

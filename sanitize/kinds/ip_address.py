@@ -4,13 +4,15 @@ Four dotted numbers are as often a version, a section or the middle of an OID. T
 matches further groups, so that the check can refuse them (`groups`), and a preceding word that says
 what the numbers are (`version 12.1.0.3`); four numbers below ten, and numbers with the suffix of a
 release or a file (`2.26.0.106.g2183baf0`, `12.1.0.3.tar`) are refused as a `version` too. A first
-number below ten with at most one other above 31 (`3.14.1.1`, `003.010.003.000`) is an address only
-where the text says so: between square brackets, in parentheses after a host name, after a word such
-as `ip`, `host` or `ping`, and after `from`, `to`, `by` or `at` only with a port, a prefix length or
-a bracket behind it. Such an address is searched nowhere else, neither by `known` nor by the leak
-check. Eight pairs of hexadecimal digits are the fingerprint of a key (`groups`). Loopback, netmasks
-and null addresses identify no one (`reserved`). Normalised form: no leading zeros; IPv6 in the form
-of RFC 5952.
+number below ten with at most one other above 31 (`3.14.1.1`, `003.010.003.000`), and four numbers
+of which the first is above ten and none above 31, are an address only where the text says so:
+between square brackets beside a host name, a port, a parenthesis or a word such as `from` (not in
+`## [1.10.0.0]`), in parentheses after a host name, after a word such as `ip`, `host` or `ping`, and
+after `from`, `to`, `by` or `at` only with a port, a prefix length or a bracket behind it. A number
+in brackets in a heading of Markdown is a version. Such an address is searched nowhere else, neither
+by `known` nor by the leak check. Eight pairs of hexadecimal digits are the fingerprint of a key
+(`groups`). Loopback, netmasks and null addresses identify no one (`reserved`). Normalised form: no
+leading zeros; IPv6 in the form of RFC 5952.
 """
 
 from __future__ import annotations
@@ -42,20 +44,22 @@ _VERSION_LABEL = (
     "(?:[Vv]ersion|VERSION|[Vv]er[.]|[Ss]ection|SECTION|[Ss]ec[.]|§|[Cc]hapter|"
     "[Cc]lause|[Pp]aragraph|[Rr]elease|[Bb]uild|[Ff]irmware|[Rr]evision|OID|[Oo]id)"
 )
+_HEADING = r"#{2,6} \["
 _RELEASE_SUFFIX = (
     "[.](?:g[0-9a-f]{6,12}|rc[0-9]*|(?:alpha|beta|dev|post)[0-9]*|dfsg|(?:el|fc)[0-9]+|"
     "orig|tar|tgz|zip|[bgx]z2?|deb|rpm|jar|whl|exe|dll|so)"
 )
 _IPV4 = (
     rf"(?:{_VERSION_LABEL}["
-    rf" :=]{{1,2}})?{BOUNDARY}[0-9]{{1,3}}(?:[.][0-9]{{1,3}}){{3}}(?:[.][0-9]+)*"
+    rf" :=(]{{1,3}}[\"']?|{_HEADING})?{BOUNDARY}[0-9]{{1,3}}(?:[.][0-9]{{1,3}}){{3}}(?:[.][0-9]+)*"
     rf"(?:{_RELEASE_SUFFIX})?{BOUNDARY}"
 )
 _IPV4_TAIL = "(?:[.][0-9]{1,3}){3}"  # ::ffff:192.0.2.1
 _IPV6 = (
     # more than eight are a fingerprint, refused by the check
     rf"{BOUNDARY}(?:{_HEX_GROUP}:){{7,}}{_HEX_GROUP}{BOUNDARY}|"
-    rf"{BOUNDARY}{_HEX_GROUP}(?:(?::{_HEX_GROUP})*::{_HEX_GROUP}(?::{_HEX_GROUP})*(?:{_IPV4_TAIL})?{BOUNDARY}|(?::{_HEX_GROUP})+::)|"
+    # more than one `::` is refused by the check
+    rf"{BOUNDARY}{_HEX_GROUP}(?:(?::{_HEX_GROUP})*(?:::{_HEX_GROUP}(?::{_HEX_GROUP})*)+(?:{_IPV4_TAIL})?{BOUNDARY}|(?::{_HEX_GROUP})+::)|"
     rf"::{_HEX_GROUP}(?:(?::{_HEX_GROUP})+(?:{_IPV4_TAIL})?|{_IPV4_TAIL}){BOUNDARY}"
 )
 # IPv6 as RFC 5952 writes it, of the usual forms: eight groups that are not zero, or up to six with
@@ -74,9 +78,11 @@ _ADDRESS_CHARACTERS = frozenset("0123456789abcdefABCDEF:.")
 _LEADING_ZERO = r"(?:\A|[.])0[0-9]"
 # numbers of a version: the first below ten, and at most one of the others above 31
 _SMALL = "0*(?:3[01]|[12]?[0-9])"
+_SMALL_FIRST = "(?:1[1-9]|2[0-9]|3[01])"
 _VERSION_LIKE = (
-    rf"\A0*[0-9]"
-    rf"(?:[.]{_SMALL}[.]{_SMALL}[.][0-9]+|[.]{_SMALL}[.][0-9]+[.]{_SMALL}|[.][0-9]+[.]{_SMALL}[.]{_SMALL})\z"
+    rf"\A0*(?:[0-9]"
+    rf"(?:[.]{_SMALL}[.]{_SMALL}[.][0-9]+|[.]{_SMALL}[.][0-9]+[.]{_SMALL}|[.][0-9]+[.]{_SMALL}[.]{_SMALL})|"
+    rf"{_SMALL_FIRST}(?:[.]{_SMALL}){{3}})\z"
 )
 # what makes such numbers an address, in lower case
 _ADDRESS_WORDS = (
@@ -85,9 +91,12 @@ _ADDRESS_WORDS = (
     "traceroute|nslookup|whois|helo|ehlo|vpn"
 )
 _ADDRESS_BEFORE = (
-    rf"(?:\[|://|@|[a-z0-9][.][a-z]{{2,}} \(|(?:from|by) [a-z0-9_-]+ \(|\) \()\z|"
+    r"(?:[(]\[|[a-z0-9][.][a-z]{2,} ?\[|(?:from|by|via|to|at) \[|"
+    rf"://|@\[?|[a-z0-9][.][a-z]{{2,}} \(|(?:from|by) [a-z0-9_-]+ \(|\) \()\z|"
     rf"(?:\A|[^a-z])(?:{_ADDRESS_WORDS})[^a-z0-9]{{1,4}}(?:(?:is|was|of|to|on|from) )?\z"
 )
+# behind an address in square brackets: a port, a parenthesis, a colon, a host name
+_BRACKET_AFTER = r"\A\](?:[:)]| \(?[a-z0-9_-]+[.][a-z])"
 _PREPOSITION_BEFORE, _PORT_AFTER = (
     r"(?:\A|[^a-z])(?:from|to|by|at|via) \z",
     r"\A(?::[0-9]| ?[\[(]|/[0-9]| port )",
@@ -159,7 +168,8 @@ def _has_context(candidates: pl.DataFrame) -> pl.Series:
     """True where the text around says that the numbers are an address."""
     before, after = pl.col("before").str.to_lowercase(), pl.col("after").str.to_lowercase()
     placed = before.str.contains(_PREPOSITION_BEFORE) & after.str.contains(_PORT_AFTER)
-    return candidates.select(before.str.contains(_ADDRESS_BEFORE) | placed).to_series()
+    bracketed = before.str.ends_with("[") & after.str.contains(_BRACKET_AFTER)
+    return candidates.select(before.str.contains(_ADDRESS_BEFORE) | placed | bracketed).to_series()
 
 
 def _is_distinctive(values: pl.DataFrame) -> pl.Series:
@@ -275,8 +285,10 @@ def _make_ipv4(values: pl.Series, draws: Draws, reserved: bool) -> pl.Series:
     first = np.select([ten, mid, home], [10, 172, 192], first)
     second = np.select([mid, home], [16 + second // 16, 168], second)
     last = 1 + last % 254
-    # with two octets above 31, small first octets need no context
+    # with two octets above 31, small first octets need no context, with one, those up to 31
     second, third = (np.where(first < 10, 32 + octet * 7 // 8, octet) for octet in (second, third))
+    is_small = (first < 32) & (first != 10) & (second < 32) & (third < 32) & (last < 32)
+    second = np.where(is_small, second + 32, second)
     columns = [
         pl.Series(str(at), column).cast(pl.String)
         for at, column in enumerate((first, second, third, last))
@@ -367,7 +379,7 @@ KIND = Kind(
     plain_forms=(
         PlainForm(
             pattern=rf"[1-9][0-9]{{1,2}}(?:[.]{_OCTET}){{3}}",
-            unless="(?:127|25[5-9]|2[6-9][0-9]|[3-9][0-9]{2})[.].*",
+            unless=rf"(?:127|25[5-9]|2[6-9][0-9]|[3-9][0-9]{{2}})[.].*|{_SMALL_FIRST}(?:[.]{_SMALL}){{3}}",
         ),
         PlainForm(
             pattern=rf"[1-9](?:[.]{_OCTET}){{3}}",
@@ -376,7 +388,7 @@ KIND = Kind(
         PlainForm(pattern=_CANONICAL_IPV6, unless="[a-f:]+|[0-9a-f]{2}(?::[0-9a-f]{2}){7}"),
     ),
     rank=40,
-    first_bytes=DIGITS + b":ABCDEFOPRSVabcdefoprsv" + BEYOND_ASCII,
+    first_bytes=DIGITS + b"#:ABCDEFOPRSVabcdefoprsv" + BEYOND_ASCII,
     hits=(
         ("host 203.0.113.77 is up", "203.0.113.77"),
         ("from [93.184.216.34]:25", "93.184.216.34"),
@@ -393,6 +405,12 @@ KIND = Kind(
             "3.14.1.3",
             "3.14.1.4",
         ),
+        (
+            "from 12.21.7.14:25, host [12.21.7.14] or 10.1.2.3",
+            "12.21.7.14",
+            "12.21.7.14",
+            "10.1.2.3",
+        ),
         ("4.35.77.9 and 4.35.1.190", "4.35.77.9", "4.35.1.190"),
         ("::ffff:10.1.2.3 via 2001:db8:1::", "::ffff:10.1.2.3", "2001:db8:1::"),
     ),
@@ -406,6 +424,8 @@ KIND = Kind(
             " from 2.6.24.4 to 2.6.25.1"
         ),
         "-- \n2.26.0.106.g2183baf0\n12.26.0.106.rc1 12.26.0.106.tar.gz 2.2.2.39",
-        "add::bad",
+        "add::bad, 2001::db8::1, 2001:db8::25de::cade",
+        "## [1.10.0.0] - 2026-09-01\n### [40.50.60.70]\n[3.14.1.5] Fixed",
+        "VERSION = '10.3.9.3', Version(\"40.50.6.7\")",
     ),
 )

@@ -44,7 +44,7 @@ CATEGORIES = {  # groups of kinds that a plan can decide about together, and wha
     "resource": "what identifies a message, document or page",
     "person": "names of people",
     "demographic": "attributes of a person, such as the age",
-    "place": "names of places",
+    "place": "names of places, and postal addresses",
     "organization": "names of companies and institutions",
     "time": "dates and times",
 }
@@ -77,6 +77,7 @@ RANK_RANGES: tuple[tuple[tuple[int, ...], int, int, str], ...] = (
             " searches"
         ),
     ),
+    ((4,), 85, 85, "postal addresses: what all other kinds left"),
     ((1,), 90, 99, "kinds without a pattern, which other finders report"),
 )
 # common names of a country -> its ISO 3166 code
@@ -93,7 +94,10 @@ _SUPPORT_MODULES = (
     "field_names",
     "custom_kind",
     "east_asian_names",
+    "issuer_formats",
+    "labelled_secrets",
     "pattern_check",
+    "phone_labels",
     "plain_forms",
 )
 # the ASCII word boundary: three times faster than the Unicode one, and the same in finders and leak
@@ -160,8 +164,8 @@ class Kind:
     make_surrogates   (values, draws, reserved) -> a surrogate of the same shape for each value that
                       the kind's own pattern and check
                accept, drawn from `draws`. With `reserved`, it is drawn from ranges that are
-               assigned to no one (RFC 2606, 5737, 3849; 555-01xx; test cards) where the kind has
-               such ranges.
+               assigned to no one (RFC 5737, 3849; 555-01xx; test cards) where the kind has such
+               ranges. Names of hosts are always drawn in reserved names (RFC 2606).
     hits       Examples: a text, and the values of this kind that are found in it, in order. The
                first value of the first hit is the one that canaries are generated from. All people
                in examples are invented.
@@ -185,7 +189,7 @@ class Kind:
                million values of nine digits, one equals a random row of nine digits with a chance
                of one in a thousand; words are found inside other words more often.
     phase      1 for addresses and values that contain them, 2 for numbers with a check, 3 for
-               numbers that need context. A kind is searched in the text that kinds of earlier
+               numbers that need context, 4 for postal addresses. A kind is searched in the text that kinds of earlier
                phases left; within a phase, `rank` decides. One automaton for all kinds would be too
                large for the regex engine to cache, and several times slower.
     rank       Precedence within a phase, where several kinds match at one place: the lowest rank is
@@ -226,6 +230,15 @@ class Kind:
                text that the kinds of the phase left. A match has only ASCII letters, digits, `_`
                and `-`, and nine digits, or a `_` and 27 bytes. `prefix_pattern` and
                `suffix_pattern` cut the rest of the word off.
+    tokens     Further values of this kind that are one run of bytes (see `anchors`) with one of the
+               alternative's literals. They are searched in the text that `pattern` left, in such
+               runs only, so that a hundred forms do not slow the search of `pattern` down.
+    labelled   Values without a form of their own, with the words that show them (`password: ...`),
+               as an alternative with literals. They are searched in the text that the kinds of the
+               phase left, in lines with a literal and the line after each, so that such words hide
+               no value of another kind. `prefix_pattern` and `suffix_pattern` cut the words off.
+    accepts_labelled   Which matches of `labelled` are values of this kind: a boolean column, from a
+                       column of matches.
     plain_forms   The forms of most values, about which a compiled loop decides instead of
                   `accepts`, `check`, `needs_context` and
                `normalise`, with the same result (see sanitize/kinds/plain_forms.py).
@@ -235,6 +248,10 @@ class Kind:
                a match contains no control byte, no line end except behind `=`, and no blank except
                beside a bracket. Where all kinds of a phase state anchors, only the runs of bytes
                around them are searched (see sanitize/text/text_pieces.py).
+    landmarks  For a long pattern whose matches lie on several lines: a regular expression for the
+               words and marks, one of which is in every match, on a line with a digit; each begins
+               with an anchor. Only the text around landmarks is searched (see
+               sanitize/text/text_pieces.py). All kinds of a phase state landmarks, or none does.
     needs_context   True for values that are of this kind only where `context_rule` says so: ten
                     bare digits are a telephone number
                after `call`.
@@ -291,9 +308,13 @@ class Kind:
     locate_components: Callable[[pl.Series], I64] | None = None
     make_variants: Callable[[pl.Series, Draws, I64], pl.Series] | None = None
     embedded_pattern: str | None = None
+    tokens: Alternative | None = None
+    labelled: Alternative | None = None
+    accepts_labelled: Callable[[pl.Series], pl.Series] | None = None
     plain_forms: tuple[PlainForm, ...] = ()
     alternatives: tuple[Alternative, ...] = ()
     anchors: tuple[str, ...] = ()
+    landmarks: str = ""
     needs_context: Callable[[pl.Series], pl.Series] | None = None
     context_rule: Callable[[pl.DataFrame], pl.Series] | None = None
     ambiguous_text: bool = False
@@ -334,7 +355,8 @@ class Kind:
         described at `accepts`."""
         if self.accepts is not None:
             return self.accepts(candidates)
-        patterns = "|".join(filter(None, (self.pattern, self.embedded_pattern)))
+        tokens = self.tokens and self.tokens.pattern
+        patterns = "|".join(filter(None, (self.pattern, tokens, self.embedded_pattern)))
         return candidates["value"].str.contains(
             rf"\A(?:{patterns})\z" if patterns else r"[\p{L}\p{N}]"
         )
@@ -517,6 +539,28 @@ def widen_separators(pattern: str, *, allow_repeated: bool = True) -> str:
     return "".join(out)
 
 
+_ROW_NUMBER = "[+-]?[0-9]+(?:[.,][0-9]+)?"
+_ROW_START = r"(?:\A|[\s\[(|,;:])"
+# of the words beside a value between \x01 and \x02 on its line, at least two are numbers
+NUMBER_ROW = (
+    rf"{_ROW_START}{_ROW_NUMBER}[ \t]+(?:{_ROW_NUMBER}[ \t]+\x01|"
+    rf"\x01[^\x02]*\x02[ \t]+{_ROW_NUMBER}(?:[\s\])|,;]|\z))|"
+    rf"\x02[ \t]+{_ROW_NUMBER}[ \t]+[+-]?[0-9]"
+)
+
+
+def is_in_number_row() -> pl.Expr:
+    """Whether a number in groups with blanks is part of a row of numbers, in the frame of
+    `Kind.context_rule`."""
+    return mark_value().str.contains(NUMBER_ROW)
+
+
+def mark_value() -> pl.Expr:
+    """`before`, the value between \\x01 and \\x02, and `after`, in the frame of
+    `Kind.context_rule`."""
+    return pl.concat_str("before", pl.lit("\x01"), "value", pl.lit("\x02"), "after")
+
+
 def always_needs_context(values: pl.Series) -> pl.Series:
     """True for all values: for kinds that only their context identifies."""
     return pl.Series([True], dtype=pl.Boolean).new_from_index(0, len(values))
@@ -569,6 +613,15 @@ def redraw_characters(
     )
     drawn = base + ((noise * size) >> np.uint32(16)).astype(np.uint8)
     return unflatten_strings(np.where(size > 0, drawn, flat), offsets, values.name)
+
+
+def reserve_hosts(column: str) -> pl.Expr:
+    """The names of hosts in a column with `example` for their last label (RFC 2606), or behind it
+    where it is the only one; addresses of hosts become `site.example`."""
+    host = pl.col(column).str.strip_suffix(".")
+    labels = host.str.extract(r"\A([\s\S]*)[.][^.]*\z")
+    is_name = ~host.str.contains(r"[\[\]:]|\A[0-9.]*\z")
+    return pl.when(is_name).then(labels.fill_null(host)).otherwise(pl.lit("site")) + ".example"
 
 
 def draw_indices(draws: Draws, lane: int, limit: int | I64) -> I64:

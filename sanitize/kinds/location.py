@@ -41,11 +41,8 @@ KIND = Kind(
     field_names=tuple(
         (
             "city|town|village|municipality|county|place|place of birth|birthplace|"
-            "address|street|street address|home address|postal address|mailing address|"
-            "billing address|shipping address|address line|stadt|ort|wohnort|anschrift|"
-            "strasse|ville|rue|adresse postale|ciudad|direccion|calle|cidade|endereco|"
-            "rua|citta|indirizzo|via|woonplaats|straat|adres|miasto|miejscowosc|ulica|"
-            "城市|地址|住址|住所|市区町村|"
+            "stadt|ort|wohnort|ville|ciudad|cidade|citta|woonplaats|miasto|miejscowosc|"
+            "城市|市区町村|"
             "hometown|home town|place of residence|geburtsort|lieu de naissance|"
             "lugar de nacimiento|local de nascimento|luogo di nascita|geboorteplaats|"
             "miejsce urodzenia|出生地|出身地"
@@ -63,7 +60,6 @@ KIND = Kind(
         "COUNTY",
         "STREET",
         "ZIPCODE",
-        "STREET_ADDRESS",
     ),
     pattern="",
     normalise=normalise_proper_noun,

@@ -20,7 +20,7 @@ from __future__ import annotations
 import polars as pl
 
 from sanitize.core.keys import Draws
-from sanitize.kinds.kind import Kind, redraw_characters
+from sanitize.kinds.kind import Kind, redraw_characters, reserve_hosts
 from sanitize.kinds.plain_forms import IN_ID_FIELDS, PlainForm
 
 _ATOM = r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]"  # RFC 5322 atext and the dot
@@ -88,10 +88,17 @@ def _normalise(values: pl.Series) -> pl.Series:
 
 
 def _make_surrogates(values: pl.Series, draws: Draws, reserved: bool) -> pl.Series:
-    """Ids with redrawn letters and digits, punctuation kept; `reserved` puts the host under
-    `.example` (RFC 2606)."""
-    shaped = redraw_characters(values, draws)
-    return shaped + ".example" if reserved else shaped
+    """Ids with redrawn letters and digits, punctuation kept; the last label of the host is
+    `example` (RFC 2606), whatever `reserved` says."""
+    parts = redraw_characters(values, draws).str.extract_groups(
+        r"\A(?<local>[\s\S]*@)?(?<host>[\s\S]*)\z"
+    )
+    return (
+        parts.struct.unnest()
+        .select(pl.concat_str(pl.col("local").fill_null(""), reserve_hosts("host")))
+        .to_series()
+        .alias(values.name)
+    )
 
 
 KIND = Kind(

@@ -5,15 +5,17 @@ by two of them where the length of the number is known.
 
 A number in a national format needs no context if the region has assigned it: a trunk zero before
 two groups, or before one group in the mobile numbers of Britain, Germany, India and the Netherlands
-(`07400 123456`); Spanish `612 34 56 78`, Brazilian `(11) 91234-5678`, Italian `312 345 6789` and
-Chinese `138 1234 5678`. A label before the number changes nothing, unless it is the name of another
-identifier.
+(`07400 123456`); Spanish `612 34 56 78`, Russian `8 (495) 555-01-23`, Brazilian `(11) 91234-5678`,
+Italian `312 345 6789` and Chinese `138 1234 5678`. A label before the number changes nothing,
+unless it is the name of another identifier.
 
 Other numbers cannot be distinguished from orders, files and identifiers by their digits: shorter
 local ones, bare digits, short hotlines and numbers that fail the numbering plans. They are
 telephone numbers only where the text says so, before (`call`, `Fax:`) or after them (`office`), and
-not where the nearest word says otherwise (`NPI`, `order no.`). A number in North American form
-directly after the label of a product or order number is refused (`SKU 415-555-0199`: `named`).
+not where the nearest word says otherwise (`NPI`, `order no.`). The words of other languages are in
+phone_labels.py. A number in North American form directly after the label of a product or order
+number is refused (`SKU 415-555-0199`: `named`). One with blanks in a row of numbers, and one of
+round numbers (`200 300 4000`), need a context.
 
 In technical text the digits are left alone: a number with a fraction (`[7028915.431] Call Trace`),
 one in a row of numbers or hexadecimal bytes, four dotted groups of up to three digits (a version),
@@ -36,6 +38,7 @@ where the country is known, else the digits; followed by `x` and the extension.
 from __future__ import annotations
 
 import contextlib
+import re
 
 import numpy as np
 import polars as pl
@@ -47,6 +50,7 @@ from sanitize.kinds.kind import (
     BOUNDARY,
     DIGITS,
     HYPHENS,
+    NUMBER_ROW,
     WIDE_GAP,
     Kind,
     byte_table,
@@ -55,15 +59,17 @@ from sanitize.kinds.kind import (
     first_marked,
     flatten_strings,
     from_byte_matrix,
+    mark_value,
     redraw_characters,
     to_byte_matrix,
     unflatten_strings,
     widen_separators,
 )
+from sanitize.kinds.phone_labels import OTHER_NUMBERS, SPACED_LABELS, UNSPACED_LABELS
 from sanitize.kinds.plain_forms import PlainForm, keep_only
 
 # regions whose numbering plans decide about national numbers
-REGIONS = ("US", "CA", "GB", "DE", "FR", "ES", "IT", "NL", "BR", "IN", "CN", "JP", "AU")
+REGIONS = ("US", "CA", "GB", "DE", "FR", "ES", "IT", "NL", "BR", "IN", "CN", "JP", "AU", "RU")
 # an extension begins with one of these
 _EXTENSION_START = byte_table(b",ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
 _GROUP_GAP = f"[.()/{BLANKS}{HYPHENS}]{{0,2}}"
@@ -191,6 +197,12 @@ _YEAR_LIKE = widen_separators(
     r"\A(?:(?:19|20)[0-9]{2}[ -](?:19|20)[0-9]{2}|(?:19|20)[0-9]{2}[01][0-9][0-3][0-9])\z"
 )
 _HAS_GROUPS = widen_separators("[(]|[ .-][0-9]+[ .-]")
+# Russia: the trunk prefix 8, an area code, and a number in groups of 3, 2 and 2
+_RUSSIAN = widen_separators(
+    "8[ -]?(?:[(][3-9][0-9]{2}[)]|[3-9][0-9]{2}[ -])[ -]?[0-9]{3}[ -][0-9]{2}[ -][0-9]{2}|"
+    "8[ -]?[(][3-9][0-9]{2}[)][ -]?[0-9]{7}|8 [3-9][0-9]{2} [0-9]{7}",
+    allow_repeated=False,
+)
 # national formats, accepted without context where the region has assigned the number: mobile
 # numbers in two groups, and numbers without a trunk zero in groupings that hardly anything else has
 _NATIONAL_FORMS = {
@@ -207,12 +219,18 @@ _NATIONAL_FORMS = {
         "BR": "[(][1-9][0-9][)] ?9?[0-9]{4}-[0-9]{4}",
         "IN": "0[0-9]{5} [0-9]{5}",
         "CN": _CHINESE_MOBILE,
+        "RU": _RUSSIAN,
     }.items()
 }
+_NATIONAL_PATTERNS = {region: re.compile(shapes) for region, shapes in _NATIONAL_FORMS.items()}
+_SPACED_LABELS = {label for labels in SPACED_LABELS.values() for label in labels.split("|")}
+_SHORT_LABELS = {label for label in _SPACED_LABELS if len(label) <= 4 and label < "\u0530"}
+_ASCII_LABELS = {label for label in _SPACED_LABELS if label.isascii()}
 # short or ambiguous words for telephone: must directly precede the number
 _SHORT_WORDS = (
     r"(?:\A|[^a-z0-9_])(?:ph|mob|fon|fone|cel|tlf|tfno|tlfno|ramal|portable|fixe|fisso|kontakt|contato|"
-    r"contacto|recapito|bel|bell|kom|fixo|vaste?|fijo)"
+    r"contacto|recapito|bel|bell|kom|fixo|vaste?|fijo|"
+    rf"{'|'.join(sorted(_SHORT_LABELS & _ASCII_LABELS))})"
 )
 _SHORT_WORD_BEFORE = (
     rf"{_SHORT_WORDS}(?:[. ]{{1,2}}(?:no|nr|num|number|nummer|numero))?[ .:/=#-]{{0,4}}\z"
@@ -224,18 +242,29 @@ _OWN_NUMBER_BEFORE = (
     r" (?:number|nummer|n(?:u|  )m(?:e|  )ro|numer)(?:"
     rf" (?:nuevo|nuovo|novo))?{BOUNDARY}[\x00-/:-\x7f]{{0,14}}\z"
 )
-# the same with letters beyond ASCII
-_NON_LATIN_WORDS = (
-    "电话|電話|手机|手機|携帯|传真|傳真|热线|熱線|致电|联系方式|連絡先|ファックス|座机|回电|回拨|拨打|直拨|直线|我的号码|新号码|新的号码|直通|折り返し|"
-    "固定：|固定電|फ़ोन|फोन|मोबाइल|दूरभाष"
+# labels in the letters of their language
+_UNSPACED_LABELS = "|".join(UNSPACED_LABELS.values())
+_LABEL_END = "[ \t\n.,:;()/*#'\"=№：．、（\u00a0\u2013\u2014-]{0,5}"
+_LABEL_BEFORE = (
+    rf"(?:\A|[^\p{{L}}\p{{M}}0-9])"
+    rf"(?:(?:{'|'.join(sorted(_SPACED_LABELS - _ASCII_LABELS - _SHORT_LABELS))})"
+    r"(?:[^\p{L}\p{M}0-9][^0-9]*)?|"
+    rf"(?:{'|'.join(sorted(_SHORT_LABELS - _ASCII_LABELS))}){_LABEL_END})\z|"
+    rf"(?:{_UNSPACED_LABELS})[^0-9]*\z"
 )
-_NON_ASCII_WORD_BEFORE = (
-    r"(?:\A|[^\p{L}])(?:tél|téléphon[a-z]*|télécop[a-z]*|teléf|teléfonos?|móvil(?:es)?|telemóve[a-z]*|ll[aá]m[ae][a-z]*|liga à)"  # noqa: E501
-    r"(?:[^\p{L}0-9][^0-9]{0,40})?\z|"
-    rf"(?:{_NON_LATIN_WORDS})[^0-9]{{0,12}}\z"
+# the plain text that each label begins with
+_LABEL_STEMS = "|".join(
+    sorted(
+        {
+            re.split(r"[\[(?]", label)[0]
+            for label in [*(_SPACED_LABELS - _ASCII_LABELS), *_UNSPACED_LABELS.split("|")]
+        }
+    )
 )
-# a search for plain words is a hundred times faster, and few contexts contain one
-_NON_ASCII_WORD_PREFILTER = f"tél|móv|llám|liga à|{_NON_LATIN_WORDS}"
+_OTHER_LABEL_BEFORE = (
+    rf"(?:\A|[^a-z])(?:{OTHER_NUMBERS})(?: ?(?:№|no|nr|number|numer|番号|번호|号|ที่))?"
+    rf"{_LABEL_END}\z"
+)
 # `tel no.`: the word before `no.` makes it a telephone number
 _NUMBER_WORD_BEFORE = (
     rf"(?:{BOUNDARY}(?:phones?|telephone|tele?|telefon|mobile|cell|handy|fax|contact|pager|ph|mob)[.]?"
@@ -255,7 +284,9 @@ _PHONE_WORD_BEFORE = (
     r"al numero|ligar(?:-me)?|ligue|(?:linha|ligne|linea|l  nea)"
     r" dire(?:c?ta|cte|tta)|(?:terug)?bellen|"
     # the letters beyond ASCII of a word are blanks: ó is two of them
-    r"(?:od|za|prze)?dzwo[a-z]*|kom(?:o|  )rk[a-z]*|stacjonarny|faks|pod (?:nr|numer(?:em)?))"
+    r"(?:od|za|prze)?dzwo[a-z]*|"
+    + "|".join(sorted(_ASCII_LABELS - _SHORT_LABELS))
+    + r"|kom(?:o|  )rk[a-z]*|stacjonarny|faks|pod (?:nr|numer(?:em)?))"
     rf"{BOUNDARY}[\x00-/:-\x7f]{{0,44}}\z|{_SHORT_WORD_BEFORE}|{_OWN_NUMBER_BEFORE}|"
     r"(?:\A|[ \n\t,;|(])(?:office|work|home|desk|direct|main|voice|[owhcmftp])[:.] {0,3}\z"
 )
@@ -327,8 +358,18 @@ _PLAIN_NORTH_AMERICAN = (
 )
 # what follows the first of five pairs of digits
 _PLAIN_PAIRS = "(?:(?:-[0-9]{2}){4}|(?: [0-9]{2}){4}|(?:[.][0-9]{2}){4})"
+_ROUND = widen_separators("[2-9]00[ .-][2-9]00[ .-][0-9]{2}00", allow_repeated=False)
+_BLANK_GROUPS = f"[0-9][0-9]{{2}}[{BLANKS}]+[0-9]{{3}}[{BLANKS}]+[0-9]{{4}}"
+# beside another number of this form, such a number is no part of a row of numbers
+_SAME_GROUPS = rf"{_BLANK_GROUPS}[ \t]+\x01|\x02[ \t]+{_BLANK_GROUPS}"
+_NUMBERS_OR_ROUND = rf"{NUMBER_ROW}|\x01{_ROUND}\x02"
 _PLAIN_FORMS = (
-    PlainForm(pattern=_PLAIN_NORTH_AMERICAN, normalised=_DIGITS_AND_X, prefix=b"+1"),
+    PlainForm(
+        pattern=_PLAIN_NORTH_AMERICAN,
+        unless="[0-9]{3} [0-9]{3} [0-9]{4}|[2-9]00[ .-][2-9]00[ .-][0-9]{2}00",
+        normalised=_DIGITS_AND_X,
+        prefix=b"+1",
+    ),
     PlainForm(pattern=f"[+]?1[ .-]{_PLAIN_NORTH_AMERICAN}", normalised=_DIGITS_AND_X, prefix=b"+"),
     PlainForm(
         pattern=(
@@ -392,9 +433,10 @@ def _needs_context(values: pl.Series) -> pl.Series:
         is_abroad=is_abroad & ~is_masked & ~is_american,
     )
     is_known, abroad = table["is_known"], table["is_abroad"].arg_true()
-    return ~is_known.scatter(
+    is_known = is_known.scatter(
         abroad, [_parse_country_code(number)[1] for number in table["number"].gather(abroad)]
     )
+    return ~is_known | values.str.contains(rf"\A(?:{_BLANK_GROUPS}|{_ROUND})\z")
 
 
 def _is_distinctive(values: pl.DataFrame) -> pl.Series:
@@ -409,28 +451,36 @@ def _has_context(candidates: pl.DataFrame) -> pl.Series:
     denied = pl.col("before").str.contains(_OTHER_NUMBER_BEFORE) & ~pl.col("before").str.contains(
         _NUMBER_WORD_BEFORE
     )
-    has_phone_word = pl.col("before").str.contains(_PHONE_WORD_BEFORE)
-    spelled = candidates["spelled"].str.contains(_NON_ASCII_WORD_PREFILTER).arg_true()
-    if len(spelled):
-        has_non_ascii_word = np.zeros(candidates.height, np.bool_)
-        has_non_ascii_word[spelled.to_numpy()] = (
-            candidates["spelled"].gather(spelled).str.contains(_NON_ASCII_WORD_BEFORE).to_numpy()
-        )
-        has_phone_word |= pl.lit(pl.Series(has_non_ascii_word))
-    has_phone_word = (has_phone_word & ~denied) | pl.col("after").str.contains(_PHONE_WORD_AFTER)
+    has_word, is_american, is_spelled = candidates.select(
+        word=pl.col("before").str.contains(_PHONE_WORD_BEFORE),
+        american=pl.col("value").str.contains(rf"\A[2-9]{_BLANK_GROUPS[5:]}\z"),
+        spelled=pl.col("spelled") != pl.col("before"),
+    ).get_columns()
+    rows = (~has_word & is_spelled).arg_true()
+    if len(rows):  # a search for plain words is faster, and few contexts contain one
+        rows = rows.filter(candidates["spelled"].gather(rows).str.contains(_LABEL_STEMS))
+    if len(rows):
+        spelled = candidates["spelled"].gather(rows)
+        is_label = spelled.str.contains(_LABEL_BEFORE) & ~spelled.str.contains(_OTHER_LABEL_BEFORE)
+        has_word = has_word.scatter(rows, is_label)
+    has_phone_word = (pl.lit(has_word) & ~denied) | pl.col("after").str.contains(_PHONE_WORD_AFTER)
     # hotlines of five and six digits: directly after the word
     short = pl.col("value").str.contains(r"\A[0-9]{5,6}\z")
     # a plus that is neither arithmetic nor the mark of an added line in a diff
     plus = pl.col("value").str.contains(r"\A[+](?:[^0-9x]*[0-9]){9}") & pl.col(
         "before"
     ).str.contains(r"[^ \n\t] ?[ (:>,;]\z")
+    in_context = candidates.select(mark_value()).to_series()
+    rows = is_american.arg_true()
+    if len(rows):
+        texts = in_context.gather(rows)
+        is_american = is_american.scatter(
+            rows, ~texts.str.contains(_NUMBERS_OR_ROUND) | texts.str.contains(_SAME_GROUPS)
+        )
     accepted = candidates.select(
         pl.when(short)
         .then(pl.col("before").str.contains(_HOTLINE_WORD_BEFORE))
-        .otherwise(has_phone_word | (plus & ~denied))
-    ).to_series()
-    in_context = candidates.select(
-        pl.concat_str("before", pl.lit("\x01"), "value", pl.lit("\x02"), "after")
+        .otherwise(has_phone_word | (plus & ~denied) | pl.lit(is_american))
     ).to_series()
     rows = accepted.arg_true()
     if len(rows):
@@ -519,11 +569,13 @@ def _is_assigned(candidates: pl.DataFrame) -> pl.Series:
 
     value = pl.col("value")
     digits = value.str.replace("(?s)[A-Za-z].*", "").str.replace_all("[^0-9]", "")
-    # one select for all regions: a call for each region costs more than evaluating it for a few
-    # numbers
+    # Python's `re` for a few numbers: the regex engine keeps 32 patterns of a thread, which those
+    # of `_has_context` need
     has_format = {
-        region: value.str.contains(rf"\A(?:{shapes})\z")
-        for region, shapes in _NATIONAL_FORMS.items()
+        region: pl.Series(
+            [bool(shapes.fullmatch(one)) for one in candidates["value"]], dtype=pl.Boolean
+        )
+        for region, shapes in _NATIONAL_PATTERNS.items()
     }
     table = candidates.select(
         "trunk", digits=digits, long=digits.str.len_bytes() >= 9, **has_format
@@ -591,6 +643,9 @@ def _normalise_unmasked(values: pl.Series) -> pl.Series:
     out[edges[:-1][has_country]] = ord("+")
     out[edges[:-1][home] + 1] = ord("1")
     number = unflatten_strings(out, edges, values.name)
+    russian = values.str.contains(rf"\A(?:{_RUSSIAN})\z").arg_true()
+    if len(russian):
+        number = number.scatter(russian, "+7" + number.gather(russian).str.slice(1))
     with_extension = np.flatnonzero(ends < value_ends)
     if len(with_extension):
         extension = pl.lit("x") + pl.col("value").str.extract(r"[Xx][A-Za-z]*[ .:]*([0-9]+)\z")
@@ -753,6 +808,7 @@ KIND = Kind(
     ),
     pattern=(
         rf"{_PRODUCT_NUMBER}|{_NORTH_AMERICAN}{_EXTENSION}{BOUNDARY}|[+](?:{_AFTER_STRAY_PLUS}|{_INTERNATIONAL})|{_TRUNK_WIDE_GAPS}|{_TRUNK_NUMBER}|{_MASKED}|{_BRACKETED_AREA}|"
+        rf"{BOUNDARY}(?:{_RUSSIAN}){BOUNDARY}|"
         rf"{BOUNDARY}(?:{_CHINESE_MOBILE}|{_LOCAL}){_EXTENSION}{BOUNDARY}"
     ),
     prefix_pattern=rf"([+]){_AFTER_STRAY_PLUS}",
@@ -793,6 +849,12 @@ KIND = Kind(
             "2125550100",
             "4155550100",
         ),
+        (
+            "212 555 0187 212 555 0188, fax 200 300 4000",
+            "212 555 0187",
+            "212 555 0188",
+            "200 300 4000",
+        ),
         ("212-555-0187 or 555-0188", "212-555-0187", "555-0188"),
         ("“phone”: “2125550187”", "2125550187"),
     ),
@@ -813,6 +875,7 @@ KIND = Kind(
         ),
         "UHD_003.010.003.000 libuhd 009.06.008.000, guid 046-1297901-88",
         "call(5550123, 2125550100); calls (id BIGINT);\nINSERT INTO calls VALUES (2125550100",
+        "12 212 555 0187 14, sizes 200 300 4000 and 300-400-5000, 1 2 212 555 0187",
         "system call 5550123, call 5550123 returned 5",
         "  35240  46.32%  call\n  5550123  95.00%  ring\n",
         "Sat Jan  1 00:00:00 00 2011 52 2010",

@@ -11,107 +11,30 @@ EMAIL_ADDRESS. Normalised form: as written; for key blocks, without blanks and l
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
+
 import numpy as np
 import polars as pl
 
 from sanitize.core.keys import Draws
+from sanitize.kinds.issuer_formats import ISSUER_FORMATS, PASSWORD_HASHES
 from sanitize.kinds.kind import (
+    ASCII_WORD_CHARS,
     BOUNDARY,
-    DIGITS,
-    QUOTATION_MARKS,
     Alternative,
     Kind,
     flatten_strings,
     redraw_characters,
     unflatten_strings,
 )
-
-_BASE64URL = "[A-Za-z0-9_-]"  # the alphabet of base64 for URLs
-# (prefix, rest) as the issuers document them or have them scanned for. A rest has a maximum length
-# where one that fails late would otherwise be searched to its end again from every number in it.
-_ISSUER_FORMATS = (
-    ("(?:AKIA|ASIA)", "[A-Z0-9]{16}"),  # Amazon Web Services
-    ("gh[pousr]_", "[A-Za-z0-9]{36,}"),  # GitHub
-    ("github_pat_", "[A-Za-z0-9]{22}_[A-Za-z0-9]{59}"),
-    ("gl(?:pat|dt|rt|cbt|ptt|ft|oas|soat|agent|imt|ffct)-", f"{_BASE64URL}{{20,}}"),  # GitLab
-    ("xox[abeoprs]-", f"[0-9]{_BASE64URL}{{9,}}"),  # Slack
-    ("xapp-", f"[0-9]-{_BASE64URL}{{20,}}"),
-    ("hooks[.]slack[.]com/services/T", "[A-Z0-9]{8,11}/B[A-Z0-9]{8,11}/[A-Za-z0-9]{24}"),
-    (
-        "hooks[.]slack[.]com/(?:workflows|triggers)/",
-        "[A-Z0-9]{9,12}/[A-Z0-9]{9,20}/(?:[0-9]{9,20}/)?[A-Za-z0-9]{24,32}",
-    ),
-    ("AIza", f"{_BASE64URL}{{35}}"),  # Google
-    ("GOCSPX-", f"{_BASE64URL}{{28}}"),
-    ("ya29[.]", f"{_BASE64URL}{{20,}}"),
-    ("[rs]k_(?:live|test)_", "[A-Za-z0-9]{16,}"),  # Stripe
-    ("whsec_", "[A-Za-z0-9+/]{32,}"),
-    ("sk-(?:ant|proj|svcacct|admin|or)-", f"{_BASE64URL}{{20,}}"),  # Anthropic, OpenAI, OpenRouter
-    ("sk-", "[A-Za-z0-9]{32,}"),
-    # JSON Web Token, signed (RFC 7519)
-    ("eyJ", f"{_BASE64URL}{{8,200}}[.]eyJ{_BASE64URL}{{8,}}[.]{_BASE64URL}{{16,}}"),
-    ("npm_", "[A-Za-z0-9]{36}"),
-    ("pypi-AgE", f"{_BASE64URL}{{50,}}"),
-    ("SG[.]", f"{_BASE64URL}{{22}}[.]{_BASE64URL}{{43}}"),  # SendGrid
-    ("(?:SK|AC)", "[0-9a-f]{32}"),  # Twilio
-    ("hf_", "[A-Za-z0-9]{34}"),  # Hugging Face
-    ("do[opr]_v1_", "[0-9a-f]{64}"),  # DigitalOcean
-    ("shp(?:at|ca|pa|ss)_", "[0-9a-f]{32}"),  # Shopify
-    ("dckr_pat_", f"{_BASE64URL}{{27}}"),  # Docker Hub
-    ("gsk_", "[A-Za-z0-9]{52}"),  # Groq
-    ("hvs[.]", f"{_BASE64URL}{{24,}}"),  # HashiCorp Vault
-    ("lin_api_", "[A-Za-z0-9]{40}"),  # Linear
-)
-# (name in a settings file or a connection string, the key behind it)
-# Azure: 64 bytes for storage, 32 for queues
-_LABELLED_KEYS = (
-    (
-        rf"{BOUNDARY}(?:[Aa]ccount[Kk]ey|SharedAccessKey)=",
-        "[A-Za-z0-9+/]{43}(?:[A-Za-z0-9+/]{43}=)?=",
-    ),
-    (
-        rf"{BOUNDARY}(?:aws_secret_access_key|AWS_SECRET_ACCESS_KEY|aws_secret_key|[Ss]ecretAccessKey)"
-        rf"[\"'{QUOTATION_MARKS}]? {{0,2}}[:=] {{0,2}}[\"'{QUOTATION_MARKS}]?",
-        "[A-Za-z0-9/+]{40}",
-    ),
-)
-# Telegram: the number of a bot, which is part of its token
-_TELEGRAM_TOKEN = f"[0-9]{{8,10}}:AA{_BASE64URL}{{33}}"
-_ISSUED_TOKEN = "|".join(prefix + rest for prefix, rest in _ISSUER_FORMATS)
-_PEM_BEGIN, _PEM_END = (
-    rf"-----{word} (?:[A-Z0-9]+ ){{0,3}}PRIVATE KEY(?: BLOCK)?-----" for word in ("BEGIN", "END")
-)
-# inside a block, a hyphen is only allowed alone (as in the header `DEK-Info`), so that a truncated
-# block does not extend into the next
-_PEM_BLOCK = rf"{_PEM_BEGIN}(?:[A-Za-z0-9+/=:,.()>|\\ \t\r\n]|-[A-Za-z0-9 ])*{_PEM_END}"
-_USERINFO_CHAR = (  # RFC 3986 userinfo, and the @ that people leave unescaped
-    "[A-Za-z0-9._~!$&'()*+,;=%@-]"
-)
-_USER_PASSWORD = f"{_USERINFO_CHAR}*:(?:{_USERINFO_CHAR}|:)+"
-_SPLIT_PATTERNS = (  # head and neck are kept, body and tail are redrawn
-    rf"(?s)\A(?<head>{_PEM_BEGIN})(?<body>.*)(?<neck>{_PEM_END})(?<tail>)\z",
-    r"\A(?<head>eyJ)(?<body>[^.]*)(?<neck>[.]eyJ)(?<tail>.*)\z",
-    r"\A(?<head>)(?<body>[0-9]{8,10})(?<neck>:AA)(?<tail>.{33})\z",
-    r"\A(?<head>hooks[.]slack[.]com/services/T)(?<body>[^/]*)(?<neck>/B)(?<tail>.*)\z",
-    (
-        rf"(?s)\A(?<head>(?:{'|'.join(prefix for prefix, _ in _ISSUER_FORMATS)})?)(?<body>.*)(?<neck>)(?<tail>)\z"  # noqa: E501
-    ),
-)
-_ALTERNATIVES = (
-    Alternative(
-        "|".join([*map("".join, _LABELLED_KEYS), rf"(?:{BOUNDARY}|/bot){_TELEGRAM_TOKEN}"]),
-        literals=(
-            "ccountKey=",
-            "ccountkey=",
-            "SharedAccessKey=",
-            "aws_secret_",
-            "AWS_SECRET_",
-            "ecretAccessKey",
-            ":AA",
-        ),
-    ),
-    Alternative(_PEM_BLOCK, literals=("-----BEGIN ",)),
-    Alternative(rf"{BOUNDARY}(?:{_ISSUED_TOKEN})|://{_USER_PASSWORD}@"),
+from sanitize.kinds.labelled_secrets import (
+    LABELLED,
+    PREFIX,
+    SUFFIX,
+    accept_labelled,
+    is_password,
+    is_token,
 )
 
 
@@ -133,20 +56,92 @@ def _expand_prefix(prefix: str) -> list[str]:
     ]
 
 
-_ANCHORS = (
-    "://",
-    *(literal for prefix, _ in _ISSUER_FORMATS for literal in _expand_prefix(prefix)),
+def _join_by_first_character(tokens: Iterable[str]) -> str:
+    """One alternation of patterns that begin with a literal, of which the engine follows few."""
+    groups: dict[str, list[str]] = {}
+    for token in tokens:
+        groups.setdefault(token[0], []).append(token[1:])
+    return "|".join(f"{first}(?:{'|'.join(rests)})" for first, rests in groups.items())
+
+
+# Telegram: the number of a bot, which is part of its token
+_TELEGRAM_TOKEN = "[0-9]{8,10}:AA[A-Za-z0-9_-]{33}"
+_ISSUED_TOKEN = _join_by_first_character(
+    re.escape(prefix) + one.rest
+    for one in ISSUER_FORMATS
+    if one.prefix
+    for prefix in _expand_prefix(one.prefix)
+) + "".join(f"|{one.rest}" for one in ISSUER_FORMATS if not one.prefix)
+_PASSWORD_HASH = "|".join(map("".join, PASSWORD_HASHES))
+_PEM_BEGIN, _PEM_END = (
+    rf"-----{word} (?:[A-Z0-9]+ ){{0,3}}PRIVATE KEY(?: BLOCK)?-----" for word in ("BEGIN", "END")
 )
-_HEX_TOKEN = r"\A(?:SK|AC|do[opr]_v1_|shp(?:at|ca|pa|ss)_)[0-9a-f]+\z"
+# inside a block, a hyphen is only allowed alone (as in the header `DEK-Info`), so that a truncated
+# block does not extend into the next
+_PEM_BLOCK = rf"{_PEM_BEGIN}(?:[A-Za-z0-9+/=:,.()>|\\ \t\r\n]|-[A-Za-z0-9 ])*{_PEM_END}"
+# the first lines of a block without its end
+_CUT_PEM_BLOCK = rf"{_PEM_BEGIN}(?:(?:[ \t\r\n>|]|\\[rn])+[A-Za-z0-9+/]{{40,}}={{0,2}})+"
+_PUTTY_LABEL = r"Private-Lines: [0-9]{1,3}\r?\n"  # before the lines of a private key of PuTTY
+_PUTTY_LINES = r"(?:[A-Za-z0-9+/]{8,80}={0,2}\r?\n)*[A-Za-z0-9+/]{8,80}={0,2}"
+_USERINFO_CHAR = (  # RFC 3986 userinfo, and the @ that people leave unescaped
+    "[A-Za-z0-9._~!$&'()*+,;=%@-]"
+)
+_USER_PASSWORD = f"{_USERINFO_CHAR}*:(?:{_USERINFO_CHAR}|:)+"
+_PREFIXES = "|".join(
+    prefix
+    for prefix in (
+        *(one.prefix for one in ISSUER_FORMATS),
+        *(prefix for prefix, _ in PASSWORD_HASHES),
+    )
+    if prefix
+)
+_SPLIT_PATTERNS = (  # head and neck are kept, body and tail are redrawn
+    rf"(?s)\A(?<head>{_PEM_BEGIN})(?<body>.*?)(?<neck>(?:{_PEM_END})?)(?<tail>)\z",
+    r"\A(?<head>eyJ)(?<body>[^.]*)(?<neck>[.]eyJ)(?<tail>.*)\z",
+    r"\A(?<head>)(?<body>[0-9]{8,10})(?<neck>:AA)(?<tail>.{33})\z",
+    r"\A(?<head>hooks[.]slack[.]com/services/T)(?<body>[^/]*)(?<neck>/B)(?<tail>.*)\z",
+    rf"(?s)\A(?<head>(?:{_PREFIXES})?)(?<body>.*)(?<neck>)(?<tail>)\z",
+)
+_ALTERNATIVES = (
+    Alternative(rf"(?:{BOUNDARY}|/bot){_TELEGRAM_TOKEN}", literals=(":AA",)),
+    Alternative(f"{_PEM_BLOCK}|{_CUT_PEM_BLOCK}", literals=("-----BEGIN ",)),
+    Alternative(_PUTTY_LABEL + _PUTTY_LINES, literals=("Private-Lines: ",)),
+    # a long name without a password is a token
+    Alternative(rf"://(?:{_USER_PASSWORD}|[A-Za-z0-9_-]{{30,}})@"),
+)
+
+
+def _find_anchors(prefix: str) -> list[str]:
+    """The longest part of a prefix without sets and groups, or all that it matches."""
+    parts = re.split(r"\[.*?\]|\(.*?\)", re.sub(r"\[(.)\]", r"\1", prefix))
+    longest = max(parts, key=len)
+    return [longest] if len(longest) > 2 else _expand_prefix(prefix)
+
+
+_TOKENS = Alternative(
+    rf"{BOUNDARY}(?:{_ISSUED_TOKEN})|{_PASSWORD_HASH}",
+    literals=(
+        *(anchor for one in ISSUER_FORMATS for anchor in one.anchors or _find_anchors(one.prefix)),
+        *(anchor for prefix, _ in PASSWORD_HASHES for anchor in _find_anchors(prefix)),
+    ),
+)
+_ANY_FORM = rf"\A(?:{'|'.join(one.pattern for one in (*_ALTERNATIVES, _TOKENS))})\z"
+
+
+_PLACEHOLDER = (
+    r"x{12}|X{12}|0{16}|[*]{3}|A{30}"
+    r"|(?i)\A[^:]*:(?:(?:my|your|the)?[_-]?(?:password|passwd|pass|pwd|token|secret|changeme)"
+    r"|[$][a-z_]\w*)\z"
+)
 
 
 def _check(values: pl.Series) -> pl.Series:
-    """`short` for a value under six bytes, `placeholder` for a repeated character such as
-    `xxxxxxxxxxxx`, else null."""
+    """`short` for a `user:password` under six bytes, `placeholder` for a repeated character such as
+    `xxxxxxxxxxxx` and for `user:password` itself, else null."""
     return pl.select(
-        pl.when(values.str.len_bytes() < 6)
+        pl.when((values.str.len_bytes() < 6) & values.str.contains(":", literal=True))
         .then(pl.lit("short"))
-        .when(values.str.contains(r"x{12}|X{12}|0{16}|[*]{3}"))
+        .when(values.str.contains(_PLACEHOLDER))
         .then(pl.lit("placeholder"))
     ).to_series()
 
@@ -187,31 +182,33 @@ def _make_surrogates(values: pl.Series, draws: Draws, reserved: bool) -> pl.Seri
         (redrawn >= ord("g"))
         & (redrawn <= ord("z"))
         & ~keep
-        & values.str.contains(_HEX_TOKEN).to_numpy()[row]
+        & values.str.contains(rf"\A(?:{_PREFIXES})?[0-9a-f-]{{16,}}\z").to_numpy()[row]
     )
     return unflatten_strings(
         np.where(wide, ord("a") + (redrawn - ord("a")) % 6, redrawn), offsets, values.name
     )
 
 
-# what stands where a secret belongs, and is none
-_PLACEHOLDER = (
-    r"(?i)\A(?:[x*.•_-]+|[<\[{(%$].*|(?:change|replace|your|enter|insert|example|dummy|sample|test).*"
-    r"|null|none|nil|true|false|yes|no|on|off|n/a|undefined|unknown|redacted|hidden|removed"
-    r"|required|optional|string|str|text|bytes|password|passwd|pwd|secret|token|key|basic|bearer)\z"
-)
+def _accepts(candidates: pl.DataFrame) -> pl.Series:
+    """True for matches of the pattern; of those with an @, which are mostly addresses, only the
+    user and password of a URL."""
+    values = candidates["value"]
+    maybe = ~values.str.contains("@", literal=True) | values.str.starts_with("://")
+    return maybe.scatter(maybe.arg_true(), values.filter(maybe).str.contains(_ANY_FORM))
 
 
 def _accepts_in_field(values: pl.Series) -> pl.Series:
-    """True for texts of 4 to 512 bytes without blanks that are no placeholder, and for what the
-    patterns match."""
-    size = values.str.len_bytes()
-    return pl.select(
-        size.is_between(4, 512)
-        & values.str.contains(r"\A\S+\z")
-        & ~values.str.contains(_PLACEHOLDER)
-        | values.str.starts_with("-----BEGIN ")
-    ).to_series()
+    """True for passwords and tokens (see labelled_secrets.py), also behind the scheme of a header
+    (`Bearer ...`), and for key blocks."""
+    token = values.str.extract(r"\A[A-Za-z]{3,10} (\S+)\z").fill_null("")
+    return is_password(values) | is_token(token) | values.str.starts_with("-----BEGIN ")
+
+
+def _is_distinctive(values: pl.DataFrame) -> pl.Series:
+    """False for what might be a word or a number: `sunflower`, `4821`."""
+    value, size = values["value"], values["value"].str.len_bytes()
+    has_both = value.str.contains("[0-9]") & value.str.contains("[A-Za-z]")
+    return (size >= 16) | (has_both & (size >= 8)) | value.str.contains(":", literal=True)
 
 
 KIND = Kind(
@@ -231,14 +228,19 @@ KIND = Kind(
     accepts_in_field=_accepts_in_field,
     pattern="|".join(alternative.pattern for alternative in _ALTERNATIVES),
     alternatives=_ALTERNATIVES,
-    anchors=_ANCHORS,
+    anchors=("://",),
     check=_check,
     normalise=_normalise,
     make_surrogates=_make_surrogates,
-    prefix_pattern=f"://|/bot|{'|'.join(name for name, _ in _LABELLED_KEYS)}",
-    suffix_pattern="@",
+    tokens=_TOKENS,
+    labelled=LABELLED,
+    accepts=_accepts,
+    accepts_labelled=accept_labelled,
+    is_distinctive=_is_distinctive,
+    prefix_pattern=f"://|/bot|{_PUTTY_LABEL}|{PREFIX}",
+    suffix_pattern=f"@|{SUFFIX}",
     rank=15,
-    first_bytes=DIGITS + b"-/:AGSadeghlnprswxy",
+    first_bytes=ASCII_WORD_CHARS + b"$-/:",
     hits=(
         (
             "token ghp_0123456789abcdefghijABCDEFGHIJ012345",

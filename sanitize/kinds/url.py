@@ -23,7 +23,14 @@ import numpy as np
 import polars as pl
 
 from sanitize.core.keys import Draws
-from sanitize.kinds.kind import ASCII_WORD_CHARS, BOUNDARY, Kind, flatten_strings, redraw_characters
+from sanitize.kinds.kind import (
+    ASCII_WORD_CHARS,
+    BOUNDARY,
+    Kind,
+    flatten_strings,
+    redraw_characters,
+    reserve_hosts,
+)
 from sanitize.kinds.message_id import is_generated, is_patch_id
 from sanitize.kinds.plain_forms import UNBRACKETED, PlainForm
 
@@ -115,15 +122,15 @@ def _normalise(values: pl.Series) -> pl.Series:
 
 
 def _make_surrogates(values: pl.Series, draws: Draws, reserved: bool) -> pl.Series:
-    """URLs with redrawn letters and digits; scheme, `www.`, top-level domain, port and percent
-    escapes are kept. `reserved` makes the host a single label under `.example` (RFC 2606)."""
+    """URLs with redrawn letters and digits; scheme, `www.`, port and percent escapes are kept. The
+    host has as many labels, the last of which is `example` (RFC 2606), whatever `reserved` says: a
+    drawn domain could belong to somebody."""
     flat, offsets = flatten_strings(values)
     parts = _split(values).select(
         scheme=pl.col("scheme").str.len_bytes(),
         user=pl.col("user").str.len_bytes(),
         www=pl.col("www").str.len_bytes(),
         host=pl.col("host").str.len_bytes(),
-        tld=pl.col("host").str.extract(r"[.]([A-Za-z]+)[.]?\z").str.len_bytes().fill_null(0),
         port=pl.col("rest").str.extract(r"\A(:[0-9]*)").str.len_bytes().fill_null(0),
     )
     size = {name: parts[name].to_numpy().astype(np.int64) for name in parts.columns}
@@ -134,7 +141,7 @@ def _make_surrogates(values: pl.Series, draws: Draws, reserved: bool) -> pl.Seri
     for begin, end in (
         (offsets[:-1], offsets[:-1] + size["scheme"]),
         (site, site + size["www"]),
-        (host_end - size["tld"], host_end + size["port"]),
+        (host_end, host_end + size["port"]),
     ):
         np.add.at(step, begin, 1)
         np.add.at(step, end, -1)
@@ -142,14 +149,11 @@ def _make_surrogates(values: pl.Series, draws: Draws, reserved: bool) -> pl.Seri
     percent = np.flatnonzero(flat == ord("%"))
     for byte in (1, 2):
         keep[percent[percent + byte < len(flat)] + byte] = True
-    surrogates = redraw_characters(values, draws, keep)
-    if not reserved:
-        return surrogates
-    label = pl.col("host").str.replace_all("[^A-Za-z]", "").str.head(63)
-    host = pl.when(label == "").then(pl.lit("site")).otherwise(label) + ".example"
     return (
-        _split(surrogates)
-        .select(pl.concat_str("scheme", "user", "www", host, "rest").alias(values.name))
+        _split(redraw_characters(values, draws, keep))
+        .select(
+            pl.concat_str("scheme", "user", "www", reserve_hosts("host"), "rest").alias(values.name)
+        )
         .to_series()
     )
 

@@ -4,7 +4,8 @@ area above 899: taxpayer numbers (ITIN, ATIN), and invented or mistyped numbers,
 anything else is written in this form. The label may be a key in quotation marks of any form
 (`“ssn”: “123456789”`). Inside a word the label may be directly before the number
 (`ssn_123-45-6789_x`). A number after the word for a part of a building (`Suite 123-45-6789`) is
-refused (`address`).
+refused (`address`). A number directly after the word for a telephone, in a row of numbers, and one
+with a further dotted group are none.
 
 Normalised form: the nine digits.
 """
@@ -28,6 +29,7 @@ from sanitize.kinds.kind import (
     digit_mask,
     draw_indices,
     from_byte_matrix,
+    is_in_number_row,
     to_byte_matrix,
     widen_separators,
 )
@@ -59,6 +61,18 @@ def _check(values: pl.Series) -> pl.Series:
     ).to_series()
 
 
+def _needs_context(values: pl.Series) -> pl.Series:
+    return values.str.contains(rf"\A{_FORMATTED}\z")
+
+
+def _has_context(candidates: pl.DataFrame) -> pl.Series:
+    """False after a word for a telephone, in a row of numbers, and beside further dotted groups."""
+    before, after = pl.col("before").str.to_lowercase(), pl.col("after")
+    has_group = before.str.contains(r"[0-9][.]\z") | after.str.contains(r"\A[.][0-9]")
+    in_row = pl.col("value").str.contains(f"[{BLANKS}]") & is_in_number_row()
+    return candidates.select(~(before.str.contains(_PHONE_WORD) | has_group | in_row)).to_series()
+
+
 def _normalise(values: pl.Series) -> pl.Series:
     return values.str.replace_all("[^0-9]", "")
 
@@ -86,6 +100,9 @@ def _make_surrogates(values: pl.Series, draws: Draws, reserved: bool) -> pl.Seri
     return from_byte_matrix(rows, values.name)
 
 
+_PHONE_WORD = (
+    r"(?:phone|mobile|cell|fax|(?:\A|[^a-z])(?:tel|ph))[.]?(?: (?:no[.]?|number))?[ :#]{1,3}\z"
+)
 _NEVER_ISSUED = r"\A(?:000|666|98765432[0-9]\z)|\A[0-9]{3}00|0000\z"
 _FORMATTED = widen_separators(rf"{BOUNDARY}[0-9]{{3}}[ .-][0-9]{{2}}[ .-][0-9]{{4}}{BOUNDARY}")
 # the label, and what may be between it and the number: a word or two, a colon, quotation marks,
@@ -123,6 +140,8 @@ KIND = Kind(
         rf"\A(?:(?:{_ROOM})?{_FORMATTED}|(?:{_LABEL})?[0-9]{{9}}|{_EMBEDDED})\z"
     ),
     check=_check,
+    needs_context=_needs_context,
+    context_rule=_has_context,
     normalise=_normalise,
     make_surrogates=_make_surrogates,
     not_preceded_by=ASCII_WORD_CHARS + b"-",
@@ -134,6 +153,7 @@ KIND = Kind(
             pattern="[0-9]{3}(?:-[0-9]{2}-| [0-9]{2} |[.][0-9]{2}[.])[0-9]{4}",
             unless="(?:000|666).*|[0-9]{3}.00.*|.*0000|987.65.432[0-9]",
             normalised=keep_only(DIGITS),
+            needs_context=True,
         ),
     ),
     rank=55,
@@ -171,6 +191,8 @@ KIND = Kind(
         "000-12-3456 666-12-3456 987-65-4321 123-00-4567 123-45-0000",
         "123-45 6789",
         "scan_123-45-6789_x lessn123-45-6789 ssn_1234567890 ssn_123-45-67890",
+        "phone 123-45-6789, Tel. no. 123 45 6789, 1.123.45.6789 and 123.45.6789.10",
+        "12 123 45 6789 7, 123 45 6789 1 2",
         "Suite 123-45-6789, Apt. 123 45 6789, suite 123456789",
     ),
 )

@@ -358,6 +358,8 @@ def _generate_values(key: Key, kind: str) -> list[str]:
         ),
         False,
     )
+    # a spelled-out address (`at`, `dot`) is one only with a usual top-level domain
+    drawn = drawn.str.replace(r"(@(?:.*[.])?)[a-z]+[.]example\z", "${1}example.com")
     frame = pl.DataFrame({"value": drawn, "normal": kind_definition.normalise(drawn)}).unique(
         "normal", maintain_order=True
     )

@@ -20,12 +20,14 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sanitize.core.text_cells import is_text_type
 from sanitize.errors import SanitizeError, UsageError
 from sanitize.pipeline.run_results import RunResult
 from sanitize.plans.python_api import name_data_object
-from sanitize.readers.standard_form import has_unknown_type
-from sanitize.readers.survey_types import UNKNOWN_TYPES
+from sanitize.readers.standard_form import has_unknown_type, map_columns, with_shape
+from sanitize.readers.survey_types import UNKNOWN_TYPES, Roles
 from sanitize.storage.corpus import Corpus
+from sanitize.storage.records.record_shapes import canonical_schema
 from sanitize.storage.records.splits import SPLIT_NAME
 
 _BATCH_ROWS = 5_000
@@ -157,6 +159,30 @@ def check_frame(function: str, schema: Mapping[str, Any]) -> None:
         )
 
 
+def check_table(function: str, schema: pa.Schema) -> None:
+    """Raise UsageError for columns of an Arrow table that cannot be read."""
+    if names := [field.name for field in schema if has_unknown_type(field.type)]:
+        raise UsageError(
+            f"{function}: column {names[0]} is of a type that cannot be searched: {UNKNOWN_TYPES};"
+            " cast it or leave it out"
+        )
+    parts = [(field.name, part) for field in schema for part in _list_inner_types(field.type)]
+    for name, part in parts:
+        if pa.types.is_dictionary(part) and not is_text_type(part.value_type):
+            raise UsageError(
+                f"{function}: column {name} has a dictionary of {part.value_type} inside a list or"
+                " struct, which Arrow cannot write again; cast it to its values"
+            )
+
+
+def _list_inner_types(data_type: pa.DataType) -> list[pa.DataType]:
+    """The types inside a type, at any depth."""
+    found = [data_type.field(number).type for number in range(data_type.num_fields)]
+    for inner in found:  # which grows
+        found += [inner.field(number).type for number in range(inner.num_fields)]
+    return found
+
+
 def _read_object(data: Any) -> dict[str, tuple[pa.Schema, Iterable[pa.RecordBatch]]]:
     """The schema and the record batches of each table of an object."""
     kind = name_data_object(data)
@@ -173,11 +199,7 @@ def _read_object(data: Any) -> dict[str, tuple[pa.Schema, Iterable[pa.RecordBatc
     if kind == "Dataset":
         return {_SINGLE_SPLIT: _read_dataset(data)}
     if kind == "Table":
-        if names := [field.name for field in data.schema if has_unknown_type(field.type)]:
-            raise UsageError(
-                f"run: column {names[0]} has a type that Parquet cannot store, {UNKNOWN_TYPES};"
-                " cast it or leave it out"
-            )
+        check_table("run", data.schema)
         return {_SINGLE_SPLIT: (data.schema, data.to_batches(max_chunksize=_BATCH_ROWS))}
     check_frame("run", data.schema)
     table = data.to_arrow(compat_level=pl.CompatLevel.oldest())
@@ -221,8 +243,9 @@ def _source_names(
     schema: pa.Schema, roles: Mapping[str, Any], policies: Mapping[str, str]
 ) -> dict[str, str]:
     """The column of OUT for each column of the object that is in it."""
-    renamed = {roles.get("id") or "doc_id": "doc_id", roles.get("user") or "user_id": "user_id"}
-    names = {name: renamed.get(name, name) for name in schema.names}
+    given = Roles(text=tuple(roles["text"]), user=roles.get("user"), id=roles.get("id"))
+    plain = canonical_schema(schema)
+    names = dict(map_columns(plain, with_shape(given, plain), "the data"))
     return {
         name: source for name, source in names.items() if policies.get(source, "drop") != "drop"
     }
@@ -245,16 +268,18 @@ def _restore_table(
         column = (
             pa.chunked_array([], data_type)
             if table is None
-            else _restore_type(table.column(source), data_type)
+            else restore_type(table.column(source), data_type)
         )
         columns.append(column)
         fields.append(pa.field(field.name, column.type))
     return pa.table(columns, schema=pa.schema(fields))
 
 
-def _restore_type(column: pa.ChunkedArray, data_type: pa.DataType) -> pa.ChunkedArray:
+def restore_type(column: pa.ChunkedArray, data_type: pa.DataType) -> pa.ChunkedArray:
     """A column as the type that it has in the object."""
     if pa.types.is_dictionary(data_type):
+        if pa.types.is_dictionary(column.type):
+            column = column.cast(column.type.value_type)
         return pc.dictionary_encode(column.cast(data_type.value_type)).cast(data_type)
     if isinstance(data_type, pa.BaseExtensionType):
         storage = column.cast(data_type.storage_type)
@@ -262,7 +287,7 @@ def _restore_type(column: pa.ChunkedArray, data_type: pa.DataType) -> pa.Chunked
             [pa.ExtensionArray.from_storage(data_type, chunk) for chunk in storage.chunks],
             data_type,
         )
-    if pa.types.is_map(data_type):
+    if pa.types.is_map(data_type) and not pa.types.is_map(column.type):
         return pa.chunked_array([_to_map(chunk, data_type) for chunk in column.chunks], data_type)
     return column.cast(data_type)
 
@@ -313,22 +338,22 @@ def _restore_dtype(series: pl.Series, dtype: Any) -> pl.Series:
         used = set(series)
         dtype = pl.Enum([name for name in dtype.categories if name in used])
     try:
-        return series.cast(_replace_enums(dtype) if dtype.is_nested() else dtype)
+        return series.cast(replace_enums(dtype) if dtype.is_nested() else dtype)
     except pl.exceptions.PolarsError:
         return series
 
 
-def _replace_enums(dtype: Any) -> Any:
+def replace_enums(dtype: Any) -> Any:
     """A nested type with strings in place of enumerations."""
     if isinstance(dtype, pl.Enum):
         return pl.String
     if isinstance(dtype, pl.List):
-        return pl.List(_replace_enums(dtype.inner))
+        return pl.List(replace_enums(dtype.inner))
     if isinstance(dtype, pl.Array):
-        return pl.Array(_replace_enums(dtype.inner), dtype.shape[0])
+        return pl.Array(replace_enums(dtype.inner), dtype.shape[0])
     if isinstance(dtype, pl.Struct):
         return pl.Struct(
-            [pl.Field(field.name, _replace_enums(field.dtype)) for field in dtype.fields]
+            [pl.Field(field.name, replace_enums(field.dtype)) for field in dtype.fields]
         )
     return dtype
 

@@ -28,8 +28,10 @@ from sanitize.core.command_results import (
     KeptValues,
     KindCounts,
     LeakCheckCounts,
+    MeasuredRecall,
     RunSummary,
 )
+from sanitize.errors import UsageError
 from sanitize.pipeline.run_results import ShardResult
 from sanitize.plans.coverage import (
     describe_looked_for,
@@ -91,7 +93,7 @@ def summarize_kinds(
 
 def build_summary(
     plan: Plan,
-    plan_hash: str,
+    run_hash: str,
     *,
     documents: int,
     quarantine: pa.Table,
@@ -108,6 +110,7 @@ def build_summary(
     kept_values: Sequence[KeptValues] = (),
     shape: str = "",
     splits: Sequence[str] = (),
+    measured: MeasuredRecall | None = None,
 ) -> RunSummary:
     """The summary of a run, as far as it follows from input, plan and key; the manifest contains
     it.
@@ -169,7 +172,9 @@ def build_summary(
         canaries=canaries,
         publishable=plan.publishable and verify.mode == "full",
         plan_name=plan.name,
-        plan_hash=plan_hash,
+        plan_hash=plan.public_hash,
+        run_hash=run_hash,
+        measured=measured,
         key="seed" if public_key else "secret",
         columns=columns,
         looked_for=describe_looked_for(plan),
@@ -194,17 +199,28 @@ def describe_dataset(
     license) with the date of today, in UTC.
 
     What is not given is taken from `published`, the description of the output that an append
-    extends, and is empty otherwise. A date in SOURCE_DATE_EPOCH (seconds since 1970) takes the
-    place of today's, for reproducible builds.
+    extends, and is empty otherwise.
     """
-    seconds = os.environ.get("SOURCE_DATE_EPOCH", "")
-    now = datetime.datetime.fromtimestamp(
-        int(seconds) if seconds.isdigit() else time.time(), datetime.UTC
-    )
     return {
-        "date": now.date().isoformat(),
+        "date": find_date(),
         **{name: text or published.get(name, "") for name, text in given.items()},
     }
+
+
+def find_date() -> str:
+    """The date of today, in UTC. A date in SOURCE_DATE_EPOCH (seconds since 1970) takes its place,
+    for reproducible builds. Raises UsageError for a value of it, or a clock, that is no date."""
+    seconds = os.environ.get("SOURCE_DATE_EPOCH", "")
+    try:
+        now = datetime.datetime.fromtimestamp(int(seconds or time.time()), datetime.UTC)
+    except (ValueError, OverflowError, OSError):
+        raise UsageError(
+            "SOURCE_DATE_EPOCH: is not a date; expected the seconds since 1970, such as"
+            " 1735689600, or no such variable"
+            if seconds
+            else "the clock of this machine is outside of the years 1 to 9999; set it"
+        ) from None
+    return now.date().isoformat()
 
 
 def build_manifest(
@@ -245,6 +261,7 @@ def build_manifest(
         },
         "plan": plan.public_settings(),
         "plan_hash": summary.plan_hash,
+        "run_hash": summary.run_hash,
         "key": key,
         "publishable": summary.publishable,
         # without names: a file name may be a person's name, and the manifest is published

@@ -29,6 +29,7 @@ from sanitize.pipeline.manifest import (
     build_manifest,
     build_summary,
     describe_dataset,
+    find_date,
     get_library_versions,
     summarize_kinds,
 )
@@ -116,6 +117,7 @@ def _prepare(builder: IndexBuilder, planned: PlannedRun) -> PlannedRun:
     for editor in plan.editors:
         editor.validate_settings(None)
     planned.check_format()
+    find_date()  # or no date can be written at the end
     builder.lock_output(planned.output)
     planned.inputs.notes.extend(plan.ineffective_settings)
     if unsearched := sorted({*planned.erased.kinds} - {*list_looked_for(plan.coverage())}):
@@ -179,7 +181,7 @@ def account_privacy(state: RunState) -> Sequence[Mapping[str, Any]]:
             state.task_files("draws"),
             is_only_editor=len(state.plan.editors) == 1,
             public_key=state.index.key.is_public,
-            prior=privacy_ledger.find_prior_runs(state.folder.parent, state.plan_hash),
+            prior=privacy_ledger.find_prior_runs(state.folder.parent, state.run_hash),
             versions=get_library_versions(),
             users=(
                 documents.read(0, documents.count, ["user_id"])
@@ -215,7 +217,7 @@ def summarize(
     )
     return build_summary(
         state.plan,
-        state.plan_hash,
+        state.run_hash,
         documents=state.index.documents.count,
         quarantine=state.index.quarantine,
         kinds=summarize_kinds(
@@ -237,6 +239,7 @@ def summarize(
         public_key=state.index.key.is_public,
         ledger=ledger,
         kept_values=state.index.kept_values,
+        measured=state.measured,
         shape=state.index.survey.roles.shape.describe() if state.index.survey.roles.shape else "",
         splits=state.index.task_splits,
     )
@@ -287,6 +290,10 @@ def publish_output(state: RunState, checked_shards: CheckedShards, summary: RunS
                 / "report",
                 swept=source.settings.verify != "off",
             )
+            pages = render_pages(manifest, report_tables)
+            if checked_shards.find_page_leaks(pages):
+                # a surrogate may hold what looks like a value of another kind
+                pages = render_pages(manifest, replace(report_tables, hides_surrogates=True))
         mac_key = publication.write_mac_key(state.folder, source.key)
         with private_folder.set_umask(source.user_umask):
             # published files get the permissions of the user's other files
@@ -297,7 +304,7 @@ def publish_output(state: RunState, checked_shards: CheckedShards, summary: RunS
                 ],
                 shards_per_increment=shard_counts,
                 splits=source.task_splits,
-                text_files={**render_pages(manifest, report_tables), **sidecar_files},
+                text_files={**pages, **sidecar_files},
                 manifest=manifest,
                 before_swap=state.confirm_before_swap,
                 find_leaks=checked_shards.find_page_leaks,
@@ -483,11 +490,11 @@ def _run_to_url(
     """A run that publishes OUT to a folder in WORK (`output`) and then uploads it."""
     planned = plan_run(builder, plan, output, display_name=prefix.redacted_url)
     with prefix.hold_lock(builder.inputs.workspace):
-        # the plan hash of an output that is appended to is that of its first increment
-        plan_hash = planned.plan_hash
+        # the run hash of an output that is appended to is that of its first increment
+        run_hash = planned.run_hash
         if builder.inputs.settings.append and output.is_dir():
-            plan_hash = Corpus.open(output).manifest.get("plan_hash", "")
-        prefix.check_replaceable(plan_hash, builder.inputs.settings.replace)
+            run_hash = Corpus.open(output).manifest.get("run_hash", "")
+        prefix.check_replaceable(run_hash, builder.inputs.settings.replace)
         result = run_plan(builder, planned)
         with builder.tasks.costs.measure("upload"):
             changed = prefix.publish(

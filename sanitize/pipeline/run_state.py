@@ -1,4 +1,4 @@
-"""State of a run: its index, plan, output folder (OUT), plan hash and output increments (for
+"""State of a run: its index, plan, output folder (OUT), run hash and output increments (for
 append); whether OUT is already up to date; the settings, costs and commands that are reported and
 recorded. `PlannedRun` is what is known before the index is built, `RunState` what the stages of a
 run (run.py) get as their first argument.
@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
+from sanitize.core.command_results import MeasuredRecall, to_json
 from sanitize.engines.task_runner import TaskRunner
 from sanitize.errors import OutputBroken, UsageError
 from sanitize.pipeline import append
@@ -30,7 +31,9 @@ from sanitize.plans.settings import DESCRIPTION_SETTINGS, flag_of
 from sanitize.stages import rewriting
 from sanitize.storage import formats, publication, tombstones
 from sanitize.storage.corpus import MANIFEST_VERSION, Corpus, Documents
+from sanitize.storage.locks import require_unmoved
 from sanitize.storage.private_folder import RUNS_FOLDER, TASKS_FOLDER, VAULT_FOLDER
+from sanitize.storage.records.label_scores import read_scores
 from sanitize.storage.runs import publish_history
 from sanitize.storage.runs.run_folders import PLAN_FILE
 from sanitize.storage.task_records import Job
@@ -56,7 +59,7 @@ class PlannedRun:
     # gets the manifest before anything is published, and raises to stop the run
     check_manifest: Callable[[Mapping[str, Any]], object] = lambda manifest: None
     # how many index increments each output increment and those before it cover; the first one
-    # decides the plan hash
+    # decides the run hash
     increment_ends: tuple[int, ...]
     # of the output to append to; `published_count`: its increments
     earlier_manifest: Mapping[str, Any] = field(default_factory=dict)
@@ -73,14 +76,20 @@ class PlannedRun:
         return formats.format_suffix(self.format)
 
     @functools.cached_property
-    def plan_hash(self) -> str:
-        """The hash of the plan and of everything that the results of the run depend on."""
-        return self._compute_plan_hash(self.increment_ends[0])
+    def run_hash(self) -> str:
+        """The hash of the plan, the input and the options: everything that the results of the run
+        depend on."""
+        return self._compute_run_hash(self.increment_ends[0])
 
     @property
     def folder(self) -> Path:
         """The folder of the run in WORK."""
-        return self.inputs.workspace / RUNS_FOLDER / self.plan_hash
+        return self.inputs.workspace / RUNS_FOLDER / self.run_hash
+
+    @functools.cached_property
+    def measured(self) -> MeasuredRecall | None:
+        """What a labelled sample of the index says about its finders."""
+        return read_scores(self.inputs.workspace, self.inputs.fingerprint)
 
     @property
     def blacklist_file(self) -> Path:
@@ -99,7 +108,7 @@ class PlannedRun:
         rewritten one after the other."""
         return any(editor.is_sequential for editor in self.plan.editors)
 
-    def _compute_plan_hash(self, increment_count: int) -> str:
+    def _compute_run_hash(self, increment_count: int) -> str:
         """The hash of the plan and of everything its results depend on, over this many index
         increments."""
         versions = (rewriting.VERSION, LEAK_CHECK_VERSION)
@@ -139,10 +148,10 @@ class PlannedRun:
             corpus = Corpus.open(self.output)
             corpus.require_all_fields()
             manifest = corpus.manifest
-        end_by_hash = {self._compute_plan_hash(end): end for end in range(1, len(increments) + 1)}
-        if manifest.get("plan_hash") in end_by_hash:
+        end_by_hash = {self._compute_run_hash(end): end for end in range(1, len(increments) + 1)}
+        if manifest.get("run_hash") in end_by_hash:
             increment_ends = append.find_increment_ends(manifest, increments, self.output)
-            if end_by_hash[str(manifest["plan_hash"])] == increment_ends[0]:
+            if end_by_hash[str(manifest["run_hash"])] == increment_ends[0]:
                 is_extended = increment_ends[-1] < len(increments)
                 return replace(
                     self,
@@ -225,7 +234,7 @@ class PlannedRun:
         )
         is_same = (
             corpus.manifest_version == MANIFEST_VERSION
-            and corpus.manifest.get("plan_hash") == self.plan_hash
+            and corpus.manifest.get("run_hash") == self.run_hash
             and (
                 is_extended
                 or corpus.manifest.get("settings", {}).get("verify") == self.inputs.settings.verify
@@ -236,6 +245,8 @@ class PlannedRun:
         )
         if is_same and is_extended:
             return False
+        if is_same and corpus.manifest["summary"].get("measured") != to_json(self.measured):
+            return False  # a sample was labelled since: only the pages change
         if is_same and self.inputs.settings.replace and not (self.folder / PLAN_FILE).is_file():
             # another plan's finders rebuilt the index: without the tables of this run, OUT cannot
             # be verified
@@ -336,6 +347,7 @@ class PlannedRun:
     def confirm_before_swap(self, manifest_sha256: str) -> None:
         """Called just before OUT is swapped: checks that the input is unchanged and that OUT may be
         replaced, closes the increments and records the command."""
+        require_unmoved(self.inputs.workspace)
         index_reuse.check_inputs_unchanged(self.inputs)
         self.is_output_current()
         command = {
@@ -344,7 +356,7 @@ class PlannedRun:
             "inputs": self.inputs.input_set.display_names,
             "settings": self.inputs.settings.to_json(),
             "plan": self.plan.resolved_settings(),
-            "plan_hash": self.plan_hash,
+            "run_hash": self.run_hash,
         }
         self.inputs.close_increments()
         publish_history.record_command(self.inputs.workspace, command, self.output, manifest_sha256)
@@ -473,7 +485,7 @@ class RunState(PlannedRun):
             record_path=self.folder / TASKS_FOLDER / f"{name}.json",
             fingerprint=self.index.record_fingerprint(
                 "plan",
-                self.plan_hash,
+                self.run_hash,
                 *depends_on,
                 increment_index=increment.last_index_increment if increment else -1,
             ),

@@ -31,6 +31,7 @@ from sanitize.storage.runs.run_folders import find_unselected_values
 from sanitize.verification.attribution import DrawTimes
 from sanitize.verification.leak_check import (
     UNSWEEPABLE_ADVICE,
+    count_removed_values,
     find_values_in_texts,
     leak_error,
     raise_on_leaks,
@@ -181,6 +182,7 @@ def check_shards(state: RunState, inputs: RewriteInputs, shards: RewrittenShards
         report=replace(
             report,
             values_checked=checks.value_counts.searched,
+            values_removed=checks.count_removed(inputs),
             ambiguous_values=checks.value_counts.common,
             swept=sum(pq.read_metadata(sweep_files[no]).num_rows for no in swept_task_nos),
             kinds=sorted(state.plan.leak_checked_kinds),
@@ -204,6 +206,7 @@ class _ShardChecks:
     column_values: ColumnValues
     terms: tuple[Path, ...]
     value_counts: ValueCounts
+    include_ids: tuple[int, ...]
 
     @classmethod
     def prepare(cls, state: RunState, mode: str, inputs: RewriteInputs) -> _ShardChecks:
@@ -213,20 +216,38 @@ class _ShardChecks:
         # values without a selected occurrence
         exclude_ids = find_unselected_values(value_files, inputs.selected.value_id_files)
         folder = index.workspace / private_folder.SPILL_FOLDER / "terms"
+        include_ids = (
+            *inputs.erased_mentions.value_ids,
+            *sorted({*column_values.value_ids} - {*exclude_ids}),
+        )
         with state.tasks.measure("verify"):
             counts = write_terms(
                 [*value_files, *column_values.files],
                 state.plan.leak_checked_kinds,
                 folder,
                 index.settings.memory_bytes,
-                include_ids=(
-                    *inputs.erased_mentions.value_ids,
-                    *sorted({*column_values.value_ids} - {*exclude_ids}),
-                ),
+                include_ids=include_ids,
                 exclude_ids=exclude_ids,
                 check_mode=mode,
             )
-        return cls(state, mode, column_values, (folder,), counts)
+        return cls(state, mode, column_values, (folder,), counts, include_ids)
+
+    def count_removed(self, inputs: RewriteInputs) -> int:
+        """How many of the values that were searched for were removed somewhere, after all
+        sweeps."""
+        state, index = self.state, self.state.index
+        sweep_files = [path for path in state.task_files("sweep") if path.is_file()]
+        with state.tasks.measure("verify"):
+            return count_removed_values(
+                state.tasks.engine,
+                self.value_counts,
+                state.plan.leak_checked_kinds,
+                [*index.task_files(private_folder.VALUES_FOLDER), *self.column_values.files],
+                [*inputs.selected.occurrence_files, *sweep_files],
+                state.task_files("kept"),
+                self.include_ids,
+                private_folder.make_private_folder(index.workspace / private_folder.SPILL_FOLDER),
+            )
 
     def verify(self, tasks: Sequence[VerifyTask]) -> list[ShardFindings]:
         """The results of the tasks."""

@@ -345,7 +345,7 @@ def _create_corpus_context(
         spill=index.workspace / SPILL_FOLDER,
         fingerprint=index.record_fingerprint(
             "plan",
-            state.plan_hash,
+            state.run_hash,
             *([state.erased.user_hashes] if erased_mentions.document_count else []),
         ),
         excluded_doc_files=(quarantine_file, *excluded_doc_files),

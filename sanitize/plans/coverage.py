@@ -46,7 +46,6 @@ _WITHOUT_PATTERN = {
         "numbers of records, customers, members, vehicles and devices",
         "numbers that no word beside them labels",
     ),
-    "place": ("street addresses and postal codes", ""),
 }
 
 COVERAGE_HEADER = ("category", "looked for", "what becomes of it", "editor", "stays")

@@ -20,11 +20,12 @@ from sanitize.plans.settings import (
 )
 from sanitize.plans.shipped_plans import EARLIER_NAMES, plan_names
 from sanitize.storage import remote_output
+from sanitize.storage.corpus import with_run_hash
 from sanitize.storage.files import read_json
 from sanitize.storage.private_folder import RUNS_FOLDER
 from sanitize.storage.remote_storage import is_url
 from sanitize.storage.runs.publish_history import hash_manifest, list_commands
-from sanitize.storage.runs.run_folders import is_plan_hash, read_plan
+from sanitize.storage.runs.run_folders import is_run_hash, read_plan
 
 # what a command without a plan meant before states had theirs
 _EARLIER_DEFAULT = "rmft"
@@ -61,11 +62,11 @@ def choose_run_plan(
         return Plan.load(plan, changes, finders)
     # what lies at a URL may have been published from another WORK since
     manifest = None if out is None or is_url(out) else read_json(Path(out) / "manifest.json")
-    plan_hash = (manifest or {}).get("plan_hash")
-    if out is None or manifest is None or not is_plan_hash(plan_hash):
+    run_hash = with_run_hash(manifest or {}).get("run_hash")
+    if out is None or manifest is None or not is_run_hash(run_hash):
         return load_plan(DEFAULT_PLAN, changes, finders)
     folder = remote_output.workspace_path(work, out)
-    saved = read_plan(folder / RUNS_FOLDER / str(plan_hash))
+    saved = read_plan(folder / RUNS_FOLDER / str(run_hash))
     if saved is not None:
         return _continue_plan(saved, f"the plan of {out}", changes, finders)
     public = manifest.get("plan")

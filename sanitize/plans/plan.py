@@ -339,9 +339,18 @@ class Plan(BaseModel):
         resolved = without_description(self.resolved_settings())
         if self.custom_kinds:
             resolved["kind"] = [custom_kind.output_settings() for custom_kind in self.custom_kinds]
+        return self._hash(resolved, *extra)
+
+    @property
+    def public_hash(self) -> str:
+        """The hash of what is published of the plan (`public_settings`), which is the same for
+        every input: of the values that it lists the counts, so that nobody can try values."""
+        return self._hash(without_description(self.public_settings()))
+
+    def _hash(self, settings: Mapping[str, Any], *extra: object) -> str:
         versions = [type(part).VERSION for part in (*self.finders, *self.droppers, *self.editors)]
         versions += [] if self.blacklist is None else [type(self.blacklist).VERSION]
-        text = json.dumps([resolved, versions, *extra], sort_keys=True, default=str)
+        text = json.dumps([settings, versions, *extra], sort_keys=True, default=str)
         return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
     def with_known_values(self, known_values: object) -> Plan:

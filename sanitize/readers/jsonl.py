@@ -242,7 +242,9 @@ def _parse_object(line: bytes) -> tuple[Any, str]:
     if _is_too_deep(text):
         return None, "too_deep"
     try:
-        record = json.loads(text)
+        record = load_json(text)
+    except RepeatedKey:
+        return None, "repeated_key"
     except (ValueError, RecursionError):
         return None, "not_json"
     except MemoryError:
@@ -255,6 +257,23 @@ def _parse_object(line: bytes) -> tuple[Any, str]:
         except UnicodeEncodeError:
             return None, "not_utf8"
     return record, ""
+
+
+class RepeatedKey(ValueError):
+    """An object of a JSON text has one key with two values."""
+
+
+def load_json(text: str | bytes) -> Any:
+    """The value of a JSON text. Raises RepeatedKey where `json.loads` would keep the last of
+    several values of a key, and what that raises."""
+    return json.loads(text, object_pairs_hook=_build_object)
+
+
+def _build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    record = dict(pairs)
+    if len(record) < len(pairs) and any(record[key] != value for key, value in pairs):
+        raise RepeatedKey
+    return record
 
 
 def _is_too_deep(text: str) -> bool:

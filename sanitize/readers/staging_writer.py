@@ -63,6 +63,7 @@ class StagingWriter:
         self._pending: list[pa.RecordBatch] = []
         self._pending_faults: list[tuple[int, str, str, str]] = []
         self.rows = self._quarantined = 0
+        self.guessed_encodings: dict[str, str] = {}
         self.result: StagingResult | None = None
 
     def add_batch(self, batch: pa.RecordBatch, faults: dict[int, tuple[str, str, str]]) -> None:
@@ -167,7 +168,11 @@ class StagingWriter:
             if kind is None:
                 for temp_path, path in self._temp_and_final_paths:
                     temp_path.replace(path)
-                self.result = StagingResult(rows=self.rows, quarantined=self._quarantined)
+                self.result = StagingResult(
+                    rows=self.rows,
+                    quarantined=self._quarantined,
+                    guessed_encodings=self.guessed_encodings,
+                )
         finally:
             for temp_path, _ in self._temp_and_final_paths:
                 temp_path.unlink(missing_ok=True)
@@ -200,6 +205,10 @@ class RecordBatcher(Generic[Record]):
         self._size += size
         if len(self._records) >= STAGED_BATCH_ROWS or self._size >= STAGED_BATCH_BYTES:
             self.flush()
+
+    def note_encoding(self, source: str, encoding: str) -> None:
+        """Notes that a file is read in an encoding that was guessed."""
+        self._writer.guessed_encodings[printable_path(source)] = encoding
 
     def flush(self) -> None:
         """Writes the records that are still held."""

@@ -64,7 +64,10 @@ def nesting_levels(data_type: pa.DataType) -> int:
     return deepest
 
 
+# of intervals, pyarrow can read these two from a file, and nothing else
+_INTERVALS_WITHOUT_CLASS = (pa.lib.Type_INTERVAL_MONTHS, pa.lib.Type_INTERVAL_DAY_TIME)
 _UNKNOWN_TYPES = (
+    lambda data_type: data_type.id in _INTERVALS_WITHOUT_CLASS,
     pa.types.is_union,
     pa.types.is_interval,
     pa.types.is_run_end_encoded,
@@ -226,9 +229,9 @@ def standard_fields(schema: pa.Schema, mapping: ColumnMapping, roles: Roles) -> 
     }
     types |= {standard: TEXT_TYPE for source, standard in mapping if source in text_columns}
     main = main_text_column(roles, schema)
-    types |= {"doc_id": TEXT_TYPE, "user_id": TEXT_TYPE} | (
-        {"text": TEXT_TYPE} if main == "text" else {}
-    )
+    types |= {"doc_id": TEXT_TYPE, "user_id": TEXT_TYPE}
+    if main == "text":  # also made from mails; a list of texts stays one
+        types.setdefault("text", TEXT_TYPE)
     order = dict.fromkeys(("doc_id", "user_id", main, *types))
     return [pa.field(name, types[name]) for name in order]
 
@@ -343,6 +346,13 @@ def with_shape(roles: Roles, schema: pa.Schema) -> Roles:
         return replace(roles, text=shape.texts, shape=shape)
     chosen = choose_text(schema, roles)
     return replace(roles, text=(chosen,), is_chosen=True) if chosen else roles
+
+
+def describe_chosen_text(main_text: object) -> str:
+    """The note on a main text that `choose_text` chose."""
+    return (
+        f"the main text is {main_text}, since no column is called text; --text-column names another"
+    )
 
 
 def choose_text(schema: pa.Schema, roles: Roles) -> str | None:

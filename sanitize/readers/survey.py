@@ -12,7 +12,8 @@ unit before it.
 
 Which files count in a folder, in bytewise order of their relative paths:
 
-- The format follows from the file name where a reader knows the suffix, else from the first bytes.
+- The format follows from the file name where a reader knows the suffix, else from the first bytes;
+  a file that the user named and that is neither is text if its first bytes are.
   One mail a file needs no suffix. CSV and plain text are recognised by their names alone; a `.txt`
   that begins like a mail or like JSON is read as that.
 - Names that begin with a dot, and all below them, count only where they hold mail (maildir++ has
@@ -48,7 +49,7 @@ import pyarrow as pa
 
 from sanitize.core.text_cells import is_list_type, is_text_type, list_text_leaves
 from sanitize.errors import InputRefused, SanitizeError, UsageError, printable_path
-from sanitize.readers import mail, parquet
+from sanitize.readers import mail, parquet, text
 from sanitize.readers.byte_streams import read_head
 from sanitize.readers.mail import parse_mail
 from sanitize.readers.parquet import is_readable_in_place
@@ -645,6 +646,25 @@ def _inspect_entry(
 # --- detecting formats ----------------------------------------------------------------------------
 
 
+def _list_formats(
+    name: str, head: bytes, readers: Mapping[str, ModuleType]
+) -> tuple[list[str], str]:
+    """The formats that a file's name says, and the one that its first bytes show, or ""."""
+    name = name.lower()
+    for suffix in _COMPRESSION_SUFFIXES:
+        name = name.removesuffix(suffix)
+    by_suffix = [one for one, reader in readers.items() if name.endswith(reader.FORMATS[one])]
+    detected = (reader.detect_format(head) for reader in dict.fromkeys(readers.values()))
+    return by_suffix, next(filter(None, detected), "")
+
+
+def detect_format(name: str, head: bytes) -> str:
+    """The format of a file, by its name, else by its first bytes (decompressed); "" if neither is
+    known. A text that begins like mails or JSON lines is read as these."""
+    by_suffix, detected = _list_formats(name, head, _load_readers())
+    return detected if by_suffix[:1] in ([], ["text"]) and detected else next(iter(by_suffix), "")
+
+
 def _detect_file_format(file: InputFile, readers: dict[str, ModuleType]) -> InputFile:
     """The file with its format, by name or by its first bytes; with a reason if it cannot be read;
     with neither if it does not count."""
@@ -655,24 +675,7 @@ def _detect_file_format(file: InputFile, readers: dict[str, ModuleType]) -> Inpu
         except UnreadableFile as error:
             head, reason = b"", error.reason
         if not reason:
-            name = os.path.basename(file.path).lower()
-            for suffix in _COMPRESSION_SUFFIXES:
-                name = name.removesuffix(suffix)
-            formats_by_suffix = [
-                format
-                for format, reader in readers.items()
-                if name.endswith(reader.FORMATS[format])
-            ]
-            detected = next(
-                (
-                    one
-                    for one in (
-                        reader.detect_format(head) for reader in dict.fromkeys(readers.values())
-                    )
-                    if one
-                ),
-                "",
-            )
+            formats_by_suffix, detected = _list_formats(os.path.basename(file.path), head, readers)
             if not head:
                 reason = "empty_file"
             elif formats_by_suffix and not (formats_by_suffix[0] == "text" and detected):
@@ -685,7 +688,8 @@ def _detect_file_format(file: InputFile, readers: dict[str, ModuleType]) -> Inpu
             ):
                 format = "mail"
             else:
-                format = detected
+                is_text = file.is_named_input and text.is_plain_text(head)
+                format = detected or ("text" if is_text else "")
             reason = reason or ("" if format else "unknown_format")
     if file.mail_only and readers.get(format) is not mail:
         format = reason = ""

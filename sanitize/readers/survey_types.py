@@ -41,6 +41,7 @@ REASONS = {
     ),
     "not_json": "it is not valid JSON",
     "not_utf8": "it has bytes or escapes that are not valid Unicode text",
+    "repeated_key": "a key of one of its JSON objects occurs twice, with different values",
     "symlink": "it is a symbolic link that leads out of its folder, to a folder, or to nothing",
     "timed_out": "reading it takes far longer than its size explains",
     "too_deep": "its brackets are nested more than 200 deep, or its lists more than 30",
@@ -48,6 +49,7 @@ REASONS = {
     "too_many_matches": "the finders match more in it than --max-doc-matches",
     "truncated": "it ends too early, or its compressed data is damaged",
     "unknown_column_type": f"it has a column that Parquet cannot store: of {UNKNOWN_TYPES}",
+    "unknown_encoding": "it is not UTF-8, and too short or too mixed to tell its encoding",
     "unknown_format": "its format is not supported, or its content does not match its name",
     "unknown_role": (
         "a turn of its conversation has no role, or an unknown one; --text-column with the path of"
@@ -160,7 +162,8 @@ class StagingLayout:
     @property
     def main_path(self) -> str:
         """The path of the main text in standard form."""
-        return "text" if self.main_column == "text" else self.roles.text[0]
+        is_plain = self.main_column == "text" and not pa.types.is_nested(self.schema.field(2).type)
+        return "text" if is_plain else self.roles.text[0]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -208,11 +211,12 @@ class Survey:
 
 @dataclass(frozen=True, kw_only=True)
 class StagingResult:
-    """The result of staging one unit: rows written (including quarantined ones), rows
-    quarantined."""
+    """The result of staging one unit: rows written (including quarantined ones), rows quarantined,
+    and the guessed encoding of each file that is not UTF-8."""
 
     rows: int
     quarantined: int
+    guessed_encodings: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)

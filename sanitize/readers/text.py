@@ -1,34 +1,40 @@
 """Reader for plain text files: one document a file, a paragraph or a line (`--split`).
 
-A file is text by its name (`.txt`, `.text`), and only where its beginning is not another supported
-format: mail or JSON lines in a `.txt` are read as mail or JSON lines. Bytes that are not UTF-8 are
-decoded as Windows-1252, as in mail without a charset. The content is not changed, including line
-ends; a paragraph ends before the line end that precedes a blank line or the end of the file.
+A file is text by its name (`.txt`, `.text`), or if it was named by the user, is plain text, and its
+name says no format (`app.log`); and only where its beginning is not another supported format: mail
+or JSON lines in a `.txt` are read as mail or JSON lines. Lines that are not UTF-8 are decoded in
+the encoding that `encodings.py` guesses from them, or quarantined. The content is not changed,
+including line ends; a paragraph ends before the line end that precedes a blank line or the end of
+the file.
 """
 
 from __future__ import annotations
 
 import codecs
+import functools
 import os
+import re
 from collections.abc import Iterator
 from io import BufferedReader
 
 import pyarrow as pa
 
 from sanitize.readers.byte_streams import (
+    HEAD_BYTES,
     UTF8_BOM,
     detect_compression,
     looks_like_text,
     read_guarded,
     read_whole,
 )
+from sanitize.readers.encodings import FileDecoder
 from sanitize.readers.jsonl import iter_lines
-from sanitize.readers.mail import decode_text
 from sanitize.readers.staging_writer import RecordBatcher, TextDocument
 from sanitize.readers.standard_form import TEXT_TYPE
 from sanitize.readers.survey_types import FileSurvey, InputUnit, Roles, StagingLayout
 
 FORMATS = {"text": (".txt", ".text")}
+_CONTROL = re.compile(r"[\0-\x06\x0e-\x1a\x1c-\x1f\x7f]")  # others occur in logs of terminals
 TEXT_SCHEMA = pa.schema([("text", TEXT_TYPE)])
 UNIT_BYTES = 64 << 20  # bytes of a file of lines in one unit
 
@@ -48,6 +54,17 @@ def confirm_format(head: bytes, format: str) -> str:
         except UnicodeDecodeError:
             return ""
     return format if looks_like_text(head) else ""
+
+
+def is_plain_text(head: bytes) -> bool:
+    """True if the first bytes of a file are text in UTF-8, without control characters."""
+    try:
+        # a head may end inside a character
+        is_whole = len(head) + len(UTF8_BOM) < HEAD_BYTES
+        text = codecs.getincrementaldecoder("utf-8")().decode(head, is_whole)
+    except UnicodeDecodeError:
+        return False
+    return bool(text) and not _CONTROL.search(text) and looks_like_text(head)
 
 
 def survey_file(path: str, format: str, roles: Roles, max_doc_bytes: int) -> FileSurvey:
@@ -81,15 +98,12 @@ def add_documents(
 ) -> None:
     """Adds the documents of one file to `records`, or the reasons why they cannot be read."""
     split = layout.roles.split
+    decoder = FileDecoder(path, functools.partial(records.note_encoding, path))
     if split == "file":
         raw, reason = read_whole(path, limit)
-        records.add(
-            None if reason else (decode_text(raw.removeprefix(UTF8_BOM), None), None),
-            path,
-            "file",
-            reason,
-            len(raw),
-        )
+        text = None if reason else decoder.decode(raw.removeprefix(UTF8_BOM))
+        reason = reason or ("unknown_encoding" if text is None else "")
+        records.add(None if text is None else (text, None), path, "file", reason, len(raw))
         return
     count = 0
     iter_pieces = iter_lines if split == "lines" else iter_paragraphs
@@ -103,12 +117,10 @@ def add_documents(
         count += 1
         number, begin_byte, piece = item
         location = f"line at byte {begin_byte}" if unit.start else f"line {number}"
+        text = None if piece is None else decoder.decode(piece)
+        reason = "too_large" if piece is None else "unknown_encoding" if text is None else ""
         records.add(
-            None if piece is None else (decode_text(piece, None), None),
-            path,
-            location,
-            "too_large" if piece is None else "",
-            len(piece or b""),
+            None if text is None else (text, None), path, location, reason, len(piece or b"")
         )
 
 

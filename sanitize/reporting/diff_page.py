@@ -20,10 +20,15 @@ Segment = tuple[str, str]  # a mark, and a text without line breaks
 
 
 DIFF_TEXTS = {
-    "shapes": "masked by shape",
+    "shapes": "masked by shape, but for labels and surrogates; ‹...› is an original that OUT holds",
     "output": "as in the output; what was removed is masked by shape",
     "all": "in clear, with what was removed: do not share this",
 }
+
+
+def mark_masked(shape: str) -> str:
+    """The shape of an original that OUT holds, marked as masked: it is not what OUT shows."""
+    return "\n".join(f"‹{line}›" if line else line for line in shape.split("\n"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,13 +157,14 @@ def list_lines(cell: CellDiff) -> Iterator[DiffLine]:
             yield DiffLine(omitted=piece.characters or 0)
             continue
         if piece.mark in ("text", "kept", "left", "dropped"):
-            first, *rest = piece.before.split("\n")
-            for number, text in enumerate((first, *rest)):
+            lines = piece.before.split("\n")
+            published = lines if piece.mark == "dropped" else piece.after.split("\n")
+            for number, (text, text_after) in enumerate(zip(lines, published, strict=True)):
                 if number:
                     yield take_line()
                 if text or piece.mark != "text":
                     before.append((piece.mark, text))
-                    after += [] if piece.mark == "dropped" else [(piece.mark, text)]
+                    after += [] if piece.mark == "dropped" else [(piece.mark, text_after)]
                     marks += [] if piece.mark == "text" else [piece]
             continue
         before.append((piece.mark, piece.before))

@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from sanitize.core.text_cells import LeafPath
-from sanitize.reporting.html_report import EditSample
+from sanitize.reporting.html_report import EditSample, LinePiece
 from sanitize.storage.corpus import Documents
 from sanitize.storage.parquet_files import read_table
 
@@ -54,41 +54,47 @@ def select_edit_samples(
         in_cell = near.lazy().filter(
             pl.col("doc_no") == row["doc_no"], pl.col("cell") == row["cell"]
         )
-        line_before, line_after = _show_line(raw, start, end, in_cell)
+        line_start, line_end = _find_line(raw, start, end)
+        first, last = max(line_start, start - _CONTEXT_BYTES), min(line_end, end + _CONTEXT_BYTES)
         samples.append(
             EditSample(
                 kind=row["kind"],
                 original=raw[start:end].decode(),
                 replacement=row["replacement"],
-                text_before=raw[max(0, start - _CONTEXT_BYTES) : start]
-                .decode(errors="ignore")
-                .rpartition("\n")[2],
-                text_after=raw[end : end + _CONTEXT_BYTES]
-                .decode(errors="ignore")
-                .partition("\n")[0],
-                line_before=line_before,
-                line_after=line_after,
+                text_before=raw[first:start].decode(errors="ignore"),
+                text_after=raw[end:last].decode(errors="ignore"),
+                lead=_split_line(raw, first, start, in_cell),
+                tail=_split_line(raw, end, last, in_cell),
+                line_before=raw[line_start:line_end].decode(errors="ignore"),
+                line_after="".join(
+                    text for text, _ in _split_line(raw, line_start, line_end, in_cell)
+                ),
             )
         )
     return samples
 
 
-def _show_line(raw: bytes, start: int, end: int, edits: pl.LazyFrame) -> tuple[str, str]:
-    """The line of an edit before and after all edits in it; of a long line the part around the
-    edit."""
-    line_start = max(raw.rfind(b"\n", 0, start) + 1, start - _MAX_LINE_BYTES)
-    line_end = min(
-        found if (found := raw.find(b"\n", end)) >= 0 else len(raw), end + _MAX_LINE_BYTES
+def _find_line(raw: bytes, start: int, end: int) -> tuple[int, int]:
+    """The line of an edit; of a long one the part around the edit."""
+    line_end = raw.find(b"\n", end)
+    return (
+        max(raw.rfind(b"\n", 0, start) + 1, start - _MAX_LINE_BYTES),
+        min(line_end if line_end >= 0 else len(raw), end + _MAX_LINE_BYTES),
     )
-    after, position = b"", line_start
-    in_line = edits.filter(pl.col("start_byte") >= line_start, pl.col("end_byte") <= line_end)
-    for first, last, replacement in (
-        in_line.select("start_byte", "end_byte", "replacement")
+
+
+def _split_line(raw: bytes, first: int, last: int, edits: pl.LazyFrame) -> list[LinePiece]:
+    """What became of a part of a text: its pieces, each with whether it is a replacement. Edits
+    across an edge of the part are shown whole."""
+    within = edits.filter(pl.col("start_byte") < last, pl.col("end_byte") > first)
+    pieces: list[LinePiece] = []
+    for start, end, replacement in (
+        within.select("start_byte", "end_byte", "replacement")
         .sort("start_byte")
         .collect()
         .iter_rows()
     ):
-        after += raw[position:first] + replacement.encode()
-        position = last
-    after += raw[position:line_end]
-    return raw[line_start:line_end].decode(errors="ignore"), after.decode(errors="ignore")
+        pieces += [(raw[first:start].decode(errors="ignore"), False), (replacement, True)]
+        first = end
+    pieces.append((raw[first:last].decode(errors="ignore"), False))
+    return [piece for piece in pieces if piece[0]]

@@ -4,19 +4,18 @@ in Markdown (`render_card`).
 Both are built from the manifest and the summary in it, and begin with the verdict in the words
 of `core/verdict.py`. The page also shows small tables from WORK (`report_data.py` collects them):
 frequencies of values, outcomes of occurrences, the privacy ledger, and samples. Samples of the
-corpus are always masked by shape here; those of invented people are in clear text. Neither page
-contains a value; names of files and columns are escaped. The leak check reads both pages before
-they are published. Charts are drawn by `charts.py`.
+corpus are masked by shape here, but for labels and surrogates; those of invented people are in
+clear text. Neither page contains a value; names of files and columns are escaped. The leak check
+reads both pages before they are published. Charts are drawn by `charts.py`.
 """
 
 from __future__ import annotations
 
 import contextlib
-import difflib
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -46,6 +45,7 @@ if TYPE_CHECKING:
     from markupsafe import Markup
 
 Manifest = Mapping[str, Any]  # manifest.json
+LinePiece = tuple[str, bool]  # a text of the output, and whether it replaced another one
 
 _CONTEXT_CHARACTERS = 48  # characters of masked text shown on either side of a sample
 _MAX_LISTED_FILES = 200  # files listed one by one; a corpus may have a million
@@ -59,8 +59,9 @@ _LABEL_PATTERN = re.compile(r"\[[A-Z][A-Z0-9_]+(-[0-9]+)?\]")
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class EditSample:
-    """One edit with its context: `text_before` + `original` + `text_after` became `text_before` +
-    `replacement` + `text_after`.
+    """One edit with its context in the line: `text_before` + `original` + `text_after` before the
+    run. After it, `lead` + `replacement` + `tail`: pieces, each a text and whether it replaced
+    another one; the others are as they were.
 
     `line_before` and `line_after` have the line before and after all of its edits.
     """
@@ -70,6 +71,8 @@ class EditSample:
     replacement: str
     text_before: str = ""
     text_after: str = ""
+    lead: Sequence[LinePiece] = ()
+    tail: Sequence[LinePiece] = ()
     line_before: str = ""
     line_after: str = ""
 
@@ -85,6 +88,7 @@ class ReportTables:
     outcomes: Sequence[tuple[str, str, str | None, int, int]] = ()
     ledger: Sequence[Mapping[str, Any]] = ()  # of `ledger_summary`
     samples: Sequence[EditSample] = ()
+    hides_surrogates: bool = False  # a surrogate in them looks like a value
 
 
 def render_report(manifest: Manifest, tables: ReportTables | None = None) -> str:
@@ -119,7 +123,8 @@ def render_report(manifest: Manifest, tables: ReportTables | None = None) -> str
         location_chart=_svg_markup(location_bars) if location_bars else None,
         location_parts=location_bars.used_segments if location_bars else (),
         spent=tables.ledger,
-        samples=_mask_samples(tables.samples),
+        samples=_mask_samples(tables.samples, tables.hides_surrogates),
+        hides_surrogates=tables.hides_surrogates,
         plan_rows=_describe_plan(manifest["plan"]),
     )
 
@@ -493,54 +498,41 @@ def _svg_markup(chart: Chart) -> Markup:
 
 @dataclass(frozen=True, kw_only=True)
 class _MaskedSample:
-    """A sample as masked pieces; `before` and `after` with whether each piece differs."""
+    """A sample as pieces. `before`, between `lead` and `tail`, is masked; `after` has the pieces of
+    the published line, each with whether it is shown as published and not masked."""
 
     kind: str
     lead: str
-    before: Sequence[tuple[bool, str]]
-    after: Sequence[tuple[bool, str]]
+    before: str
     tail: str
+    after: Sequence[LinePiece]
 
 
-def _mask_samples(samples: Sequence[EditSample]) -> list[_MaskedSample]:
-    """The samples for the template: every text masked to its shape, and cut to one line."""
-    import polars as pl
-
-    def shapes(texts: Iterable[str]) -> list[str]:
-        return list(
-            mask_texts(
-                pl.Series([re.sub(r"\s", " ", text) for text in texts], dtype=pl.String)
-            ).to_list()
-        )
-
-    columns = (
-        shapes(sample.text_before[-4 * _CONTEXT_CHARACTERS :] for sample in samples),
-        shapes(sample.original for sample in samples),
-        shapes(sample.replacement for sample in samples),
-        shapes(sample.text_after[: 4 * _CONTEXT_CHARACTERS] for sample in samples),
-    )
+def _mask_samples(samples: Sequence[EditSample], hides_surrogates: bool) -> list[_MaskedSample]:
+    """The samples for the template, each cut to one line. What replaced a value is shown as it is
+    published, unless it is a surrogate and these are hidden; all else is masked to its shape."""
     return [
         _MaskedSample(
             kind=sample.kind,
-            lead=lead[-_CONTEXT_CHARACTERS:],
-            before=_mark_changes(before, after),
-            after=(
-                [(False, sample.replacement)]
-                if _LABEL_PATTERN.fullmatch(sample.replacement)
-                else _mark_changes(after, before)
-            ),
-            tail=tail[:_CONTEXT_CHARACTERS],
+            lead=_mask_line(sample.text_before)[-_CONTEXT_CHARACTERS:],
+            before=_mask_line(sample.original),
+            tail=_mask_line(sample.text_after)[:_CONTEXT_CHARACTERS],
+            after=[
+                (_to_line(text), True)
+                if is_edit and (_LABEL_PATTERN.fullmatch(text) or not hides_surrogates)
+                else (_mask_line(text), False)
+                for text, is_edit in (*sample.lead, (sample.replacement, True), *sample.tail)
+            ],
         )
-        for sample, lead, before, after, tail in zip(samples, *columns, strict=True)
+        for sample in samples
     ]
 
 
-def _mark_changes(shape: str, other: str) -> list[tuple[bool, str]]:
-    """The pieces of a shape, each with whether it differs from the other shape."""
-    words, other_words = (re.findall(r"[A-Za-z9]+|.", text) for text in (shape, other))
-    blocks = difflib.SequenceMatcher(a=words, b=other_words, autojunk=False).get_opcodes()
-    return [
-        (tag != "equal", "".join(words[first:last]))
-        for tag, first, last, _, _ in blocks
-        if last > first
-    ]
+def _to_line(text: str) -> str:
+    return re.sub(r"\s", " ", text)
+
+
+def _mask_line(text: str) -> str:
+    import polars as pl
+
+    return str(mask_texts(pl.Series([_to_line(text)], dtype=pl.String))[0])

@@ -9,14 +9,14 @@ number of values.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sanitize.core.command_results import CommandResult
+from sanitize.core.command_results import CommandResult, to_json
 from sanitize.core.engine import Engine
 from sanitize.core.table_rendering import SummaryTable
 from sanitize.engines.local import LocalEngine
@@ -44,6 +44,7 @@ from sanitize.storage.private_folder import (
     VALUE_COUNTS_FILE,
     SavedIndex,
 )
+from sanitize.storage.records.label_scores import read_scores
 from sanitize.storage.remote_storage import require_local_path
 from sanitize.storage.runs.run_folders import require_index_of_run
 from sanitize.verification.leak_check import find_values_in_texts, write_terms_of_run
@@ -152,12 +153,16 @@ def open_published_run(out: Path, work: Path | str | None) -> PublishedRun:
     work = remote_output.workspace_path(work, out)
     corpus = _open_output(out)
     corpus.require_current_manifest()
-    plan_hash = str(corpus.manifest["plan_hash"])
-    index, folder = require_index_of_run(work, plan_hash, str(out)), work / RUNS_FOLDER / plan_hash
+    run_hash = str(corpus.manifest["run_hash"])
+    index, folder = require_index_of_run(work, run_hash, str(out)), work / RUNS_FOLDER / run_hash
     if (mac_key := publication.read_mac_key(folder)) is not None:
         # before anything else in the manifest is relied on
         publication.require_published_manifest(out, mac_key)
-    return PublishedRun(out=out, work=work, manifest=corpus.manifest, folder=folder, index=index)
+    manifest = corpus.manifest
+    if (measured := read_scores(work, index.fingerprint)) is not None:
+        # a sample may have been labelled since
+        manifest = {**manifest, "summary": {**manifest["summary"], "measured": to_json(measured)}}
+    return PublishedRun(out=out, work=work, manifest=manifest, folder=folder, index=index)
 
 
 @public_function()
@@ -228,7 +233,11 @@ def report(
         finally:
             engine.close()
         html = render_report(manifest, tables)
-        refuse_page_with_values(html, published, spill)
+        try:
+            refuse_page_with_values(html, published, spill)
+        except LeakFound:  # a surrogate may hold what looks like a value of another kind
+            html = render_report(manifest, replace(tables, hides_surrogates=True))
+            refuse_page_with_values(html, published, spill)
     chart_files: list[Path] = []
     if figures is not None:
         with translate_disk_errors(Path(figures)), refuse_unwritable_path(Path(figures)):

@@ -43,6 +43,7 @@ from sanitize.kernels import edit_overlaps
 from sanitize.kinds.kind import all_kinds
 from sanitize.storage import table_schemas
 from sanitize.storage.corpus import CellColumn, flatten_cells
+from sanitize.text.decodings.plain_readings import to_plain_spelling
 from sanitize.text.erased_addresses import ErasedAddresses
 
 ERASURE_PART = "subject"  # the name in `edits` of the part that erases a person
@@ -320,7 +321,7 @@ def _propose_for_occurrences(
             },
             "kind": pl.Series(kinds),
             "kept": occurrences.kept[rows, editor_no],
-            "value": pl.Series(values.take(pa.array(rows))),
+            "value": pl.Series(to_plain_spelling(values.take(pa.array(rows)))),
         }
     )
     batch = EditBatch(occurrences=frame, doc_ids=doc_ids.take(pa.array(rows)))

@@ -24,7 +24,9 @@ import pyarrow as pa
 from sanitize.array_types import F64, I32, I64
 from sanitize.core.exponential_mechanism import format_bound
 from sanitize.core.part_protocols import Editor
+from sanitize.errors import OutputBroken
 from sanitize.storage import table_schemas
+from sanitize.storage.files import read_saved_json, write_json
 from sanitize.storage.parquet_files import open_table_writer, read_table
 from sanitize.storage.runs.run_folders import PLAN_FILE
 
@@ -40,6 +42,8 @@ OWN_MODEL_WARNING = (
     "dp_mlm: the model was trained on the corpus itself; what it learned from it is outside the"
     " guarantee, and nothing is claimed"
 )
+# in WORK: what runs spent whose folders were deleted when the index was rebuilt
+PRIOR_RUNS_FILE = "prior_runs.json"
 # draws shared by all documents, by number of the editor
 SHARED_DRAWS_SCHEMA = pa.schema([pa.field("part", pa.int32()), pa.field("draw", pa.int64())])
 WEAK_ABOVE_EPSILON = (
@@ -303,11 +307,20 @@ class PriorRun:
 
 
 def find_prior_runs(runs_folder: Path, own_run: str) -> list[PriorRun]:
-    """What other runs in the folder `runs` wrote to their ledgers, one entry per run and part.
+    """What other runs in the folder `runs`, and those whose folders were deleted
+    (`keep_prior_runs`), wrote to their ledgers, one entry per run and part.
 
-    A run that was interrupted counts as well: what it drew was drawn.
+    A run that was interrupted counts as well: what it drew was drawn. Raises OutputBroken if the
+    record of the deleted ones is damaged.
     """
-    prior_runs = []
+    file, remedy = runs_folder.parent / PRIOR_RUNS_FILE, "Restore it: it says what runs spent"
+    saved = read_saved_json(file, remedy) or {"runs": []}
+    try:
+        prior_runs = [PriorRun(**run) for run in saved["runs"] if run["run"] != own_run]
+    except (TypeError, KeyError):
+        raise OutputBroken(
+            f"{file}: is damaged: an entry of it has another form. {remedy}"
+        ) from None
     for folder in sorted(runs_folder.iterdir()) if runs_folder.is_dir() else ():
         paths = sorted((folder / "ledger").glob("*.parquet"))
         if folder.name == own_run or not paths or not (folder / PLAN_FILE).is_file():
@@ -323,8 +336,18 @@ def find_prior_runs(runs_folder: Path, own_run: str) -> list[PriorRun]:
             .agg(epsilon=pl.col("epsilon_per_unit").max(), unit_count=pl.col("unit_count").sum())
             .sort("part")
         )
+        prior_runs = [one for one in prior_runs if one.run != folder.name]
         prior_runs += [PriorRun(run=folder.name, **row) for row in spent.to_dicts()]
-    return prior_runs
+    return sorted(prior_runs, key=lambda one: (one.run, one.part))
+
+
+def keep_prior_runs(runs_folder: Path) -> None:
+    """Record in WORK what the runs in its folder `runs` spent, before their folders are deleted: a
+    rebuilt index, or another key, gives nothing back."""
+    if prior_runs := find_prior_runs(runs_folder, ""):
+        write_json(
+            runs_folder.parent / PRIOR_RUNS_FILE, {"runs": [asdict(run) for run in prior_runs]}
+        )
 
 
 def _sum_epsilon_by_user(rows: pl.DataFrame, users: Iterable[pa.Table]) -> pl.DataFrame:

@@ -47,6 +47,7 @@ MANIFEST_VERSION = 2  # `format` in manifest.json; raise it when a key changes
 _MANIFEST_SHAPE: dict[str, Any] = {
     "plan": {"name": str, "edit": [{"avoid?": str}], "leave": [str], "kind?": [dict]},
     "plan_hash": str,
+    "run_hash": str,
     "settings": {
         "verify": str,
         "roles": dict,
@@ -342,6 +343,12 @@ def flatten_cells(table: pa.Table, leaves: Sequence[LeafPath]) -> list[CellColum
     return cell_columns
 
 
+def with_run_hash(record: Mapping[str, Any]) -> dict[str, Any]:
+    """A manifest, or the record of a publication, with `run_hash`, which names the folder of the
+    run in WORK: the hash of plan, input and options, which earlier versions called `plan_hash`."""
+    return {**({"run_hash": record["plan_hash"]} if "plan_hash" in record else {}), **record}
+
+
 @dataclass(frozen=True)
 class Shard:
     """One published shard: path, number of rows and SHA-256."""
@@ -447,7 +454,7 @@ class Corpus:
                 f"{folder}: manifest.json: {problem}; expected the file that `sanitize run`"
                 " published"
             )
-        corpus = cls(folder, manifest)
+        corpus = cls(folder, with_run_hash(manifest))
         if corpus.manifest_version not in _READABLE_MANIFEST_VERSIONS:
             raise UsageError(
                 f"{folder}: its manifest.json has format {corpus.manifest_version}, and this"

@@ -120,21 +120,34 @@ def write_json(
     """Writes JSON atomically: temporary file (`temp_path`, or `path` with .tmp appended), fsync,
     rename, fsync of the folder. With `indent` for people; without, a large value is written ten
     times as fast."""
+    text = json.dumps(value, sort_keys=True, ensure_ascii=False, indent=indent, default=str)
+    replace_file(path, text.encode() + b"\n", temp_path, failpoint="json:temp_written")
+
+
+def replace_file(
+    path: Path, content: bytes, temp_path: Path | None = None, *, failpoint: str = ""
+) -> None:
+    """Writes a file atomically, as `write_json` does. Tests end the process at `failpoint`."""
     temp_path = temp_path or path.with_name(path.name + ".tmp")
     try:
-        with temp_path.open("w", encoding="utf-8") as file:
-            file.write(
-                json.dumps(value, sort_keys=True, ensure_ascii=False, indent=indent, default=str)
-                + "\n"
-            )
+        with temp_path.open("wb") as file:
+            file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        failpoints.hit("json:temp_written")
+        failpoints.hit(failpoint)
         temp_path.rename(path)
     except BaseException:
         temp_path.unlink(missing_ok=True)
         raise
     fsync(path.parent)
+
+
+def keep_latest(path: Path, earlier: Iterable[Path]) -> None:
+    """Gives a file that was just written a later time than the earlier ones, whose order is that of
+    their times: the clock may have gone back since."""
+    times, latest = path.stat(), max((one.stat().st_mtime_ns for one in earlier), default=0)
+    if times.st_mtime_ns <= latest:
+        os.utime(path, ns=(times.st_atime_ns, latest + 1_000_000))
 
 
 def write_private_lines(path: Path, lines: Iterable[str], *, overwrite: bool) -> None:

@@ -1,5 +1,5 @@
 """File locks (flock) that allow one run at a time per WORK folder and per OUT, and none while a
-command reads all of WORK.
+command reads all of WORK. A locked folder that is moved, replaced or deleted is one clear error.
 
 The operating system ties the lock to the process that opened the file and releases it when that
 process ends, however it ends: a killed run leaves a file, never a lock. The file contains the
@@ -13,17 +13,19 @@ import contextlib
 import fcntl
 import json
 import os
+import shutil
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from sanitize.core.command_results import from_json
-from sanitize.errors import Locked
+from sanitize.errors import Locked, OutputBroken
 from sanitize.storage.files import parse_json
 
 _MAX_LOCK_BYTES = 4096
-_held_locks: set[str] = set()  # real paths of the lock files that this process holds for runs
+# real paths of the lock files that this process holds for runs, and their handles
+_held_locks: dict[str, int] = {}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,8 +76,35 @@ def share_workspace(work: Path) -> Iterator[None]:
         except BlockingIOError:
             raise Locked(_describe_holder(handle, work)) from None
         yield
+    except Locked:
+        raise
+    except Exception:
+        if not _is_lock_at(handle, lock):
+            raise _moved_error(work) from None
+        raise
     finally:
         os.close(handle)
+
+
+def is_unmoved(work: Path) -> bool:
+    """True if WORK is the folder that this process has locked for its run, and nothing moved,
+    replaced or deleted it."""
+    lock = work / "run.lock"
+    handle = _held_locks.get(os.path.realpath(lock))
+    return handle is not None and _is_lock_at(handle, lock)
+
+
+def require_unmoved(work: Path) -> None:
+    """Raises OutputBroken if WORK is no longer the folder that this process has locked."""
+    if not is_unmoved(work):
+        raise _moved_error(work)
+
+
+def remove_locked_folder(work: Path) -> None:
+    """Deletes a WORK that this process has locked; not what something else put in its place."""
+    if is_unmoved(work):
+        del _held_locks[os.path.realpath(work / "run.lock")]
+        shutil.rmtree(work, ignore_errors=True)
 
 
 @contextlib.contextmanager
@@ -96,10 +125,8 @@ def hold_lock(lock: Path, locked_path: Path, *, is_removed: bool = False) -> Ite
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             # the previous holder may have removed the file between open and flock; then this handle
             # locks a deleted file: try again
-            if os.path.samestat(os.fstat(handle), os.stat(lock)):
+            if _is_lock_at(handle, lock):
                 break
-        except FileNotFoundError:
-            pass
         except BlockingIOError:
             message = _describe_holder(handle, locked_path)
             os.close(handle)
@@ -108,21 +135,44 @@ def hold_lock(lock: Path, locked_path: Path, *, is_removed: bool = False) -> Ite
             os.close(handle)
             raise
         os.close(handle)
+    real_path = os.path.realpath(lock)
     try:
         os.ftruncate(handle, 0)
         holder = LockHolder(pid=os.getpid(), host=os.uname().nodename, since=time.time())
         os.pwrite(handle, json.dumps(asdict(holder)).encode(), 0)
-        _held_locks.add(os.path.realpath(lock))
+        _held_locks[real_path] = handle
         yield
+    except Exception:
+        # whatever failed, failed because of that; a folder that this process removed itself is no
+        # longer among the held ones
+        if _held_locks.get(real_path) == handle and not _is_lock_at(handle, lock):
+            raise _moved_error(locked_path) from None
+        raise
     finally:
-        _held_locks.discard(os.path.realpath(lock))
+        _held_locks.pop(real_path, None)
         with contextlib.suppress(OSError):
             os.ftruncate(handle, 0)
         try:
-            if is_removed:  # before the lock is released: the next holder has a file of its own
+            # before the lock is released: the next holder has a file of its own
+            if is_removed and _is_lock_at(handle, lock):
                 lock.unlink(missing_ok=True)
         finally:
             os.close(handle)
+
+
+def _is_lock_at(handle: int, lock: Path) -> bool:
+    """True if an open lock file is the file at this path."""
+    try:
+        return os.path.samestat(os.fstat(handle), os.stat(lock))
+    except OSError:
+        return False
+
+
+def _moved_error(folder: Path) -> OutputBroken:
+    return OutputBroken(
+        f"{folder}: was moved, replaced or deleted while this command used it, so it stopped; move"
+        " it back, then run the same command again to resume"
+    )
 
 
 def _read_holder(handle: int) -> LockHolder | None:

@@ -116,8 +116,8 @@ def read_bounded_batches(
 
 
 def _dictionary_columns(metadata: pq.FileMetaData, row_groups: Sequence[int]) -> list[str]:
-    """The text columns with a dictionary page in any of the row groups. Not nested ones: Arrow
-    cannot read them as dictionaries."""
+    """The text columns with a dictionary page in any of the row groups. Not nested ones, also
+    repeated ones without the annotation of a list: Arrow cannot read them as dictionaries."""
     columns = [(number, metadata.schema.column(number)) for number in range(len(metadata.schema))]
     texts = [
         (number, column.path)
@@ -125,6 +125,7 @@ def _dictionary_columns(metadata: pq.FileMetaData, row_groups: Sequence[int]) ->
         if column.physical_type == "BYTE_ARRAY"
         and column.logical_type.type in ("STRING", "NONE")
         and column.path == column.name
+        and column.max_repetition_level == 0
     ]
     return [
         path

@@ -66,11 +66,12 @@ TASKS_FOLDER = "tasks"  # records of finished tasks; also in the folder of a run
 VAULT_FOLDER = "vault"  # also in the folder of a run
 VALUES_FOLDER = "vault/values"
 # of runs and commands:
-RUNS_FOLDER = "runs"  # each named by the hash of its plan
+RUNS_FOLDER = "runs"  # each named by its run hash
 PUBLISHED_FOLDER = "published"
 RECEIPTS_FOLDER = "receipts"  # of erasures
 REMOTE_FOLDER = "remote"  # what is known of outputs at URLs
 LABEL_SAMPLE_FILE = "labels/sample.jsonl"
+LABEL_SCORES_FILE = Path("labels/scores.json")
 SPILL_FOLDER = "spill"  # temporary files
 
 # subfolders that exist only in the WORK of a run, and only in the state folder of a stream

@@ -25,7 +25,7 @@ from typing import Any
 
 from sanitize.errors import Locked, OutputBroken, UsageError
 from sanitize.storage import private_folder
-from sanitize.storage.corpus import Corpus
+from sanitize.storage.corpus import Corpus, with_run_hash
 from sanitize.storage.files import file_sha256, parse_json
 from sanitize.storage.remote_storage import (
     ObjectMissing,
@@ -156,7 +156,7 @@ class RemoteOutput:
                 if self.storage.read(lock) == self._lock_token:
                     self.storage.remove(lock)
 
-    def check_replaceable(self, plan_hash: str, replace: bool) -> None:
+    def check_replaceable(self, run_hash: str, replace: bool) -> None:
         """Raises UsageError, before any work is done, if OUT contains something else that may not
         be replaced."""
         manifest = self.read_manifest()
@@ -172,7 +172,7 @@ class RemoteOutput:
                     f"{self.redacted_url}: contains {len(others)} objects that sanitize did not"
                     " write; use another -o, or move them"
                 )
-        elif manifest.get("plan_hash") != plan_hash and not replace:
+        elif with_run_hash(manifest).get("run_hash") != run_hash and not replace:
             raise UsageError(
                 f"{self.redacted_url}: was made from another input, by another plan, or with other"
                 " settings; use --replace to replace it when the new output is complete, or use"

@@ -54,7 +54,7 @@ _PARTS: Mapping[str, Mapping[str, str]] = {
     },
     "LOCATION": {
         "building": "BUILDING_NUMBER BUILDINGNUMBER BUILDINGNUM",
-        "street": "STREET STREET_NAME STREETNAME STREET_ADDRESS",
+        "street": "STREET STREET_NAME STREETNAME",
         "secondary": "SECONDARY_ADDRESS SECONDARYADDRESS",
         "city": "CITY",
         "county": "COUNTY",

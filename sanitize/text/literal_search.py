@@ -44,6 +44,7 @@ from sanitize.kinds.kind import ASCII_WORD_CHARS, all_kinds, boundary_tables
 from sanitize.text.decodings.character_classes import FOLDS, FOLDS_TO_ASCII, find_character_places
 from sanitize.text.decodings.decoded_pieces import Decoding
 from sanitize.text.decodings.escapes import decode_escapes, decode_places
+from sanitize.text.decodings.plain_readings import to_plain_spelling
 
 _VALUES_PER_BATCH = 100_000  # values that are read at a time
 _MATCHER_ARRAYS = (
@@ -270,6 +271,8 @@ def find_common_values(frame: pl.DataFrame) -> pl.Series:
         if is_distinctive is not None:
             rows = (frame["kind"] == number).arg_true()
             values = frame.select("value", normalised=pl.coalesce("normalised", "value"))[rows]
+            plain = pl.Series(to_plain_spelling(to_large_string(values["value"])))
+            values = values.with_columns(value=plain)
             is_common = is_common.scatter(rows, ~is_distinctive(values))
     return is_common
 

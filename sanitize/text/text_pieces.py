@@ -14,13 +14,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sanitize.array_types import I64, U8, U64
+from sanitize.array_types import I64, U8, U16, U64
 from sanitize.core.arrow_buffers import MASKED_BYTE, TextBuffers
+from sanitize.core.intervals import enumerate_ranges, expand_ranges
 from sanitize.kernels import text_pieces as kernel
 
 _PIECES_PER_TEXT = 16  # pieces that are joined to one text of `TextPieces.buffers`
 _BYTES_PER_PIECE = 128  # of a column, at first: room for so many pieces is reserved
-_MAX_LITERALS = 254  # their numbers, from 1, fit into a byte
+# of a kind with `Kind.landmarks`: the part of a value before one, with what its context rule reads,
+# and the part behind one
+_BYTES_BEFORE_LANDMARK, _BYTES_AFTER_LANDMARK = 160, 320
+_MAX_LITERALS = (1 << 16) - 2  # their numbers, from 1, fit into two bytes
 _RARE_BYTES = b"0123456789!#$%&*+/:;<=>?@JKQVXYZ[\\]^_`jqxz{|}~"  # bytes that text has few of
 
 
@@ -43,10 +47,53 @@ class TextPieces:
         text_starts = places[np.append(np.arange(0, len(starts), _PIECES_PER_TEXT), len(starts))]
         return cls(TextBuffers(joined, text_starts), places[:-1], starts)
 
+    @classmethod
+    def around_spans(cls, buffers: TextBuffers, starts: I64, ends: I64) -> TextPieces:
+        """Builds the pieces with everything up to `_BYTES_BEFORE_LANDMARK` before and
+        `_BYTES_AFTER_LANDMARK` after the spans (byte offsets, ascending) in their texts."""
+        # spans [300, 304), [310, 315) of a text of 900 bytes -> one piece [140, 635)
+        low, high, text_no = widen_spans(
+            buffers, starts, ends, _BYTES_BEFORE_LANDMARK, _BYTES_AFTER_LANDMARK
+        )
+        is_first = np.ones(len(low), np.bool_)
+        is_first[1:] = (low[1:] > high[:-1]) | (text_no[1:] != text_no[:-1])
+        return cls.from_spans(buffers, low[is_first], high[np.roll(is_first, -1)])
+
+    def mask_spans(self, starts: I64, ends: I64) -> TextBuffers:
+        """The texts of the pieces with the bytes of these spans of the column masked."""
+        # spans [280, 310) of pieces [300, 304), [308, 315) -> [300, 304), [308, 310)
+        piece_ends = (
+            self.column_starts + np.diff(self.piece_starts, append=len(self.buffers.data)) - 1
+        )  # without the control byte
+        first = np.searchsorted(piece_ends, starts, side="right")
+        last = np.searchsorted(self.column_starts, ends, side="left")
+        span, piece = enumerate_ranges(first, np.maximum(first, last))
+        shift = self.piece_starts[piece] - self.column_starts[piece]
+        low = np.maximum(starts[span], self.column_starts[piece]) + shift
+        high = np.minimum(ends[span], piece_ends[piece]) + shift
+        data = self.buffers.data.copy()
+        data[expand_ranges(low, high)] = MASKED_BYTE
+        return TextBuffers(data, self.buffers.offsets)
+
     def to_column(self, piece_offsets: I64) -> I64:
         """Converts ascending byte offsets in `buffers` to byte offsets in the column."""
         piece = np.searchsorted(self.piece_starts, piece_offsets, side="right") - 1
         return self.column_starts[piece] + piece_offsets - self.piece_starts[piece]
+
+
+def widen_spans(
+    buffers: TextBuffers, starts: I64, ends: I64, before: int, after: int
+) -> tuple[I64, I64, I64]:
+    """Returns spans (byte offsets) with up to so many bytes before and after them in their texts,
+    but no part of a character, and the number of the text of each."""
+    text_no = np.searchsorted(buffers.offsets, starts, side="right") - 1
+    low = np.maximum(starts - before, buffers.offsets[text_no])
+    high = np.minimum(ends + after, buffers.offsets[text_no + 1])
+    for _ in range(3):  # a character has up to three continuation bytes
+        low += (buffers.data[low] & 0xC0) == 0x80
+        is_cut = high < len(buffers.data)
+        high -= is_cut & ((buffers.data[np.where(is_cut, high, 0)] & 0xC0) == 0x80)
+    return low, high, text_no
 
 
 def find_digit_lines(buffers: TextBuffers, excluded_starts: I64, excluded_ends: I64) -> TextPieces:
@@ -83,8 +130,8 @@ class LiteralTable:
     offsets: I64
     marks: U64  # the bits that a literal sets in the mark of its text; 0 for an anchor
     trigger_offsets: I64  # of two neighbouring bytes of each literal, the rarest in text
-    first_literals: U8
-    next_literals: U8
+    first_literals: U16
+    next_literals: U16
 
     @classmethod
     def build(
@@ -102,7 +149,7 @@ class LiteralTable:
             key=lambda pair: (len(pair[0]), pair),
         )
         assert len(encoded) <= _MAX_LITERALS and len(marking_literals) <= 64
-        first, following = np.zeros((256, 256), np.uint8), np.zeros(len(encoded), np.uint8)
+        first, following = np.zeros((256, 256), np.uint16), np.zeros(len(encoded), np.uint16)
         triggers = np.array([_rarest_pair(literal) for literal, _ in encoded], np.int64)
         for number, ((literal, _), at) in enumerate(zip(encoded, triggers.tolist(), strict=True)):
             if len(literal) == 1:

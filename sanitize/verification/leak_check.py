@@ -13,13 +13,17 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
+from sanitize.core.engine import Engine
 from sanitize.errors import LeakFound, OutputBroken
-from sanitize.storage import tombstones
+from sanitize.storage import queries, tombstones
 from sanitize.storage.private_folder import (
     TASKS_FOLDER,
     VALUES_FOLDER,
@@ -35,6 +39,7 @@ from sanitize.verification.findings import Findings, LeakFinding
 from sanitize.verification.search_terms import (
     SearchTerms,
     ValueCounts,
+    count_searched,
     list_searched_forms,
     write_terms,
 )
@@ -44,9 +49,10 @@ from sanitize.verification.value_matches import find_value_matches
 LEAK_CHECK_VERSION = 10  # raise it when the set of swept matches or of leaks changes
 # remedy where the full check finds leaks that cannot be swept
 UNSWEEPABLE_ADVICE = (
-    "Values in texts are swept, in every form; a kept column can be cleaned (--sanitize COLUMN) or"
-    " left out (--drop COLUMN), and a value that remains in a text can be listed with --known FILE,"
-    " spelled as it is there; --verify fast searches for fewer forms, and would publish it"
+    "Values in texts are swept, in every form; a kept column can be left out (--drop COLUMN), or"
+    " cleaned if it holds texts (--sanitize COLUMN), and a value that remains in a text can be"
+    " listed with --known FILE, spelled as it is there; --verify fast searches for fewer forms, and"
+    " would publish it"
 )
 
 
@@ -88,8 +94,8 @@ def suggest_remedy(locations: Iterable[str]) -> str:
     )
     if not all(is_column_name) or not is_column_name:
         advice.append(
-            "A kept column can be cleaned (--sanitize COLUMN) or left out (--drop COLUMN); what a"
-            " finder missed in a text can be listed with --known FILE"
+            "A kept column can be left out (--drop COLUMN), or cleaned if it holds texts"
+            " (--sanitize COLUMN); what a finder missed in a text can be listed with --known FILE"
         )
     return ". ".join([*advice, "Then run again"])
 
@@ -140,24 +146,69 @@ def write_terms_of_run(
 ) -> ValueCounts:
     """Write the search terms for a published OUT to `folder`, from the values of its shards in the
     vault."""
-    erased, shard_count = read_erasures(manifest, work), len(manifest["shards"])
-    erased_ids = (
-        read_erased_values(run_folder)
-        if has_erased_values_file(run_folder, erased)
-        else erased.value_ids
-    )
-    found_values = sorted((work / VALUES_FOLDER).glob("*.parquet"))[:shard_count]
-    column_values = list_column_values(run_folder, shard_count)
-    exclude_ids = find_unselected_values(found_values, list_selected_ids(run_folder, shard_count))
+    values = PublishedValues.read(manifest, work, run_folder)
     return write_terms(
-        [*found_values, *column_values],
-        manifest["summary"]["verify"]["kinds"],
+        values.files,
+        values.kinds,
         folder,
         memory_bytes,
-        include_ids=(*erased_ids, *sorted({*read_value_ids(column_values)} - {*exclude_ids})),
-        exclude_ids=exclude_ids,
+        include_ids=values.include_ids,
+        exclude_ids=values.exclude_ids,
         check_mode=mode,
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublishedValues:
+    """What the leak check of a published OUT searches for: the values of `kinds` in files of the
+    vault, without `exclude_ids`, and those in `include_ids`."""
+
+    files: Sequence[Path]
+    kinds: Sequence[str]
+    include_ids: Sequence[int]
+    exclude_ids: Sequence[int]
+
+    @classmethod
+    def read(cls, manifest: Mapping[str, Any], work: Path, run_folder: Path) -> PublishedValues:
+        """The values of the run that published OUT with this manifest."""
+        erased, shard_count = read_erasures(manifest, work), len(manifest["shards"])
+        erased_ids = (
+            read_erased_values(run_folder)
+            if has_erased_values_file(run_folder, erased)
+            else erased.value_ids
+        )
+        found_values = sorted((work / VALUES_FOLDER).glob("*.parquet"))[:shard_count]
+        column_values = list_column_values(run_folder, shard_count)
+        exclude_ids = find_unselected_values(
+            found_values, list_selected_ids(run_folder, shard_count)
+        )
+        return cls(
+            files=[*found_values, *column_values],
+            kinds=manifest["summary"]["verify"]["kinds"],
+            include_ids=(*erased_ids, *sorted({*read_value_ids(column_values)} - {*exclude_ids})),
+            exclude_ids=exclude_ids,
+        )
+
+
+def count_removed_values(
+    engine: Engine,
+    counts: ValueCounts,
+    kinds: Sequence[str],
+    values: Sequence[Path],
+    occurrences: Sequence[Path],
+    kept_originals: Sequence[Path],
+    removed_ids: Sequence[int],
+    spill: Path,
+) -> int:
+    """How many of the values that were searched for were removed somewhere: all but those of
+    `kinds` of which every occurrence, in files of `occurrences` and of what was swept, is a kept
+    original. Values in `removed_ids`, of columns and of erased persons, were."""
+    if not any(pq.read_metadata(path).num_rows for path in kept_originals):
+        return counts.searched
+    query, found = queries.get_query("values_only_kept").sql, spill / "values_only_kept.parquet"
+    engine.sql(query, {"occurrences": occurrences, "kept": kept_originals}, found)
+    only_kept = np.setdiff1d(read_value_ids([found]), removed_ids)
+    return counts.searched - count_searched(values, kinds, only_kept)
 
 
 def read_erasures(manifest: Mapping[str, Any], work: Path) -> tombstones.Tombstones:

@@ -158,6 +158,16 @@ def write_terms(
     return ValueCounts(searched_count, len(np.unique(np.concatenate(common_ids))))
 
 
+def count_searched(values: Sequence[Path], kinds: Sequence[str], value_ids: I64) -> int:
+    """How many of some values, of these kinds, are searched for: those that are not too common."""
+    wanted, found = pl.Series(value_ids, dtype=pl.Int64).implode(), [np.empty(0, np.int64)]
+    for batch in iter_value_batches(values):
+        marked = _mark_removed(batch.filter(pl.col("value_id").is_in(wanted)), kinds)
+        searched = marked.filter("is_removed", ~pl.col("is_common"))
+        found.append(searched["value_id"].unique().to_numpy())
+    return len(np.unique(np.concatenate(found)))
+
+
 def _write_pass(terms: pl.DataFrame, folder: Path) -> None:
     """Write the terms of one pass and, where they are many, the matchers for them, which all
     processes share."""

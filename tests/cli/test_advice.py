@@ -84,6 +84,46 @@ CASES = (
         4,
     ),
     Case(
+        "a value in a column of numbers",
+        "run numbers.jsonl -o out --plan redact",
+        r"left out \((--drop) COLUMN\), or cleaned .*; what a finder missed .* with (--known) FILE",
+        [
+            "run numbers.jsonl -o o1 --plan redact {0} n",
+            "run texts.jsonl -o o2 --plan redact {1} known.csv",
+        ],
+        4,
+    ),
+    Case(
+        "a value in numbers inside a column",
+        "run numbers_inside.jsonl -o out --plan redact",
+        r"left out \((--drop) COLUMN\)",
+        [
+            "run numbers_inside.jsonl -o o1 --plan redact {0} m",
+            "run numbers_inside.jsonl -o o2 --plan redact {0} m.n",
+        ],
+        4,
+    ),
+    Case(
+        "an encoded value in a kept column",
+        "run kept_code.jsonl -o out --plan redact --keep note",
+        r"left out \((--drop) COLUMN\), or cleaned if it holds texts \((--sanitize) COLUMN\)",
+        [
+            "run kept_code.jsonl -o o1 --plan redact {0} note",
+            "run kept_code.jsonl -o o2 --plan redact {1} note",
+        ],
+        4,
+    ),
+    Case(
+        "a value as the name of a column",
+        "run named.jsonl -o out --plan redact",
+        r"(Rename) the column .*, or leave the column out \((--drop) COLUMN\)",
+        [
+            f"run named.jsonl -o o1 --plan redact {{1}} {MAIL}",
+            "run renamed.jsonl -o o2 --plan redact",
+        ],
+        4,
+    ),
+    Case(
         "a kept column that is renamed after what it holds",
         "run kept.jsonl -o out --plan redact --keep note",
         r"rename them in the input after what they hold, such as url, to keep that \((--keep)"
@@ -245,8 +285,13 @@ def write_inputs(folder: Path) -> None:
         "more": [{"text": "or by fax: 205-555-0143"}],
         "kept": [{"text": "hello", "note": MAIL}, {"text": "there", "note": "x"}],
         "renamed": [{"text": "hello", "email": MAIL}],
+        "numbers": [{"text": "call 205-555-0142", "n": 2055550142}],
+        "numbers_inside": [{"text": "call 205-555-0142", "m": {"n": 2055550142, "t": "x"}}],
+        "kept_code": [{"text": MAIL, "note": base64.b64encode(MAIL.encode()).decode()}],
+        "named": [{"text": "hello", MAIL: "x"}],
         "bodies": [{"id": "1", "body": f"Write to {MAIL}"}],
     }
+    (folder / "known.csv").write_text("kind,value\nPERSON,Ann Zyq\n")
     for name, lines in rows.items():
         (folder / f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
 

@@ -605,7 +605,7 @@ SUMMARY_KEYS = {
         "documents_in documents_out documents_dropped quarantined occurrences kept_originals"
         " replaced by_kind leaks seconds mb_per_s"
     ).split(),
-    *("peak_rss_mb changed out work plan_hash").split(),
+    *("peak_rss_mb changed out work run_hash").split(),
 }
 
 
@@ -636,9 +636,8 @@ def test_run_prints_all_summary_keys(working_folder: Path, sanitize: Command) ->
     assert summary["seconds"] > 0 and summary["peak_rss_mb"] > 0
     manifest = json.loads((working_folder / "out" / "manifest.json").read_text())
     assert {
-        name: manifest["summary"][name]
-        for name in ("documents_in", "by_kind", "leaks", "plan_hash")
-    } == {name: summary[name] for name in ("documents_in", "by_kind", "leaks", "plan_hash")}
+        name: manifest["summary"][name] for name in ("documents_in", "by_kind", "leaks", "run_hash")
+    } == {name: summary[name] for name in ("documents_in", "by_kind", "leaks", "run_hash")}
     assert output.err  # progress
 
 
@@ -647,8 +646,8 @@ def test_the_same_command_again_changes_nothing(working_folder: Path, sanitize: 
     before = read_tree(working_folder)
     second = sanitize("run", "in.parquet", "-o", "out", "--json", "--plan", "rmft").json
     assert second["changed"] is False and {
-        name: second[name] for name in ("by_kind", "plan_hash", "out")
-    } == {name: first[name] for name in ("by_kind", "plan_hash", "out")}
+        name: second[name] for name in ("by_kind", "run_hash", "out")
+    } == {name: first[name] for name in ("by_kind", "run_hash", "out")}
     # bug: keys of `run --json` were missing where nothing changed
     assert set(second) >= SUMMARY_KEYS
     assert {name: raw for name, raw in read_tree(working_folder).items() if "lock" not in name} == {
@@ -1321,8 +1320,8 @@ def test_verify(finished_run: Path, sanitize: Command) -> None:
     ) == (0, 1, 3, "full", 24)
     text_output = sanitize("verify", finished_run / "out", "--workers", "1").out
     assert (
-        f"0 of {result['values_checked']} values found in 24 forms outside of"
-        f" {result['kept_originals']} kept originals"
+        f"0 of {result['values_removed']} removed values found in 24 forms outside"
+        f" {result['kept_originals']} kept originals:"
         in text_output
         and "MB of raw bytes" in text_output
     )
@@ -1330,9 +1329,10 @@ def test_verify(finished_run: Path, sanitize: Command) -> None:
     of_run = json.loads((finished_run / "out" / "manifest.json").read_text())["summary"]["verify"]
     assert [
         {one[name] for one in (result, fast, of_run)}
-        for name in ("values_checked", "ambiguous_values")
+        for name in ("values_checked", "values_removed", "ambiguous_values")
     ] == [
         {result["values_checked"]},
+        {result["values_removed"]},
         {result["ambiguous_values"]},
     ]
     assert (fast["leaks"], fast["mode"], fast["forms"]) == (

@@ -455,7 +455,7 @@ def test_dropper_without_select_drops_raises() -> None:
         corpus_pass.Dropper(use="x").select_drops(None)  # type: ignore[arg-type]
 
 
-def test_dropper_version_changes_the_plan_hash(
+def test_dropper_version_changes_the_run_hash(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The tables of a dropper are stored under the plan's hash, so those of another version are not

@@ -24,7 +24,7 @@ import pytest
 from sanitize.core import failpoints
 from sanitize.core.exponential_mechanism import BOUNDS_FILE, ClipBounds
 from sanitize.core.keys import Key
-from sanitize.errors import MissingExtra, PlanError
+from sanitize.errors import MissingExtra, OutputBroken, PlanError
 from sanitize.pipeline.run import index_with_settings, run_with_settings
 from sanitize.pipeline.run_results import RunResult
 from sanitize.plans.plan import Plan, load_plan
@@ -139,7 +139,7 @@ def run_plan(
     return (
         summary,
         Corpus.open(folder / "out").table().to_pylist(),
-        folder / "work" / "runs" / summary.plan_hash,
+        folder / "work" / "runs" / summary.run_hash,
     )
 
 
@@ -485,12 +485,33 @@ def test_casing_of_the_first_letter_is_kept(bert: Path, tmp_path: Path) -> None:
 def test_prior_runs_are_reported(bert: Path, tmp_path: Path) -> None:
     run_plan(tmp_path, write_plan(tmp_path, bert, "epsilon = 1.0"))
     first = read_ledger(
-        tmp_path / "work" / "runs" / Corpus.open(tmp_path / "out").manifest["plan_hash"]
+        tmp_path / "work" / "runs" / Corpus.open(tmp_path / "out").manifest["run_hash"]
     )
     summary, _, _ = run_plan(tmp_path, write_plan(tmp_path, bert, "epsilon = 2.0"), replace=True)
     (prior,) = summary.ledger[0]["prior_runs"]
     assert (prior["epsilon"], prior["unit_count"]) == (1.0, sum(row["unit_count"] for row in first))
     assert any("1 other run" in statement for statement in summary.ledger[0]["statements"])
+
+
+def test_what_runs_spent_is_not_forgotten(bert: Path, tmp_path: Path) -> None:
+    """Not by another key, for which the index is rebuilt and the folders of runs are deleted, nor
+    by deleting OUT or moving the private folder."""
+    plan, spent = write_plan(tmp_path, bert, "epsilon = 1.0"), [0]
+    write_input(tmp_path, ROWS[:2])
+    for letter in "kl":
+        Key(letter.encode() * 32).write(tmp_path / f"key-{letter}")
+    for letter in "kl":
+        summary, _, _ = run_plan(tmp_path, plan, key=tmp_path / f"key-{letter}", replace=True)
+        (account,) = summary.ledger
+        prior_units = [run["unit_count"] for run in account["prior_runs"]]
+        assert prior_units == spent[-1:] * (len(spent) > 1)
+        spent.append(account["unit_count"])
+        shutil.rmtree(tmp_path / "out")
+        (tmp_path / "work").rename(tmp_path / "moved")
+        (tmp_path / "moved").rename(tmp_path / "work")
+    (tmp_path / "work" / "prior_runs.json").write_text('{"runs": [3]}')
+    with pytest.raises(OutputBroken, match=r"prior_runs\.json: is damaged"):
+        run_plan(tmp_path, plan, key=tmp_path / "key-l", replace=True)
 
 
 # a killed process imports torch again: processes are killed in the soak tests, the run in this

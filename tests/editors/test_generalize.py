@@ -52,8 +52,8 @@ def test_the_plan_strict() -> None:
         " 2019 and 3/4/21."
     )
     expected = (
-        "[PERSON] (MRN: [RECORD_NUMBER]), 90 or more years old, of [STREET_ADDRESS], [ZIP_CODE],"
-        " seen on 2019 and [DATE_TIME]."
+        "[PERSON] (MRN: [RECORD_NUMBER]), 90 or more years old, of [STREET_ADDRESS], seen"
+        " on 2019 and [DATE_TIME]."
     )
     assert sanitize.redact(text, plan="strict", seed=1) == expected
 

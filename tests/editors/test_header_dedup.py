@@ -619,7 +619,7 @@ def test_the_summary_reports_fields_and_counts(tmp_path: Path) -> None:
     assert (summary.replaced, summary.kept_originals, summary.publishable) == (4, 4, False)
     assert "jane" not in json.dumps(summary.to_dict()).lower()
     edits = pq.read_table(
-        tmp_path / "work" / "runs" / summary.plan_hash / "edits" / "00000.parquet"
+        tmp_path / "work" / "runs" / summary.run_hash / "edits" / "00000.parquet"
     ).to_pylist()
     assert {(row["part"], row["kind"], row["replacement"]) for row in edits} == {
         ("header_dedup", "EMAIL_ADDRESS", "")

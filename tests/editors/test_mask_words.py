@@ -110,7 +110,7 @@ def run_and_compare(
         folder / "work",
         Settings(seed=1, workers=1, rows_per_shard=size, **options),
     )
-    run_folder = folder / "work" / "runs" / summary.plan_hash
+    run_folder = folder / "work" / "runs" / summary.run_hash
     table = pq.read_table(run_folder / "vault" / "blacklist" / "00000.parquet")
     reasons = plan.editors[0].reasons
     listed = {

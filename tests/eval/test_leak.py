@@ -454,16 +454,16 @@ def publish(mails: pl.DataFrame, folder: Path) -> Path:
     return folder / "out"
 
 
-@pytest.mark.parametrize("plan_hash", ["../../evil", "0123456789abcdef", ""])
+@pytest.mark.parametrize("run_hash", ["../../evil", "0123456789abcdef", ""])
 def test_a_manifest_does_not_choose_the_folder_of_the_run(
-    plan_hash: str, outputs: dict[str, Path], tmp_path: Path
+    run_hash: str, outputs: dict[str, Path], tmp_path: Path
 ) -> None:
     output, work = tmp_path / "out", tmp_path / "out.private"
     shutil.copytree(outputs["redact"], output)
     shutil.copytree(work_of(outputs["redact"]), work)
     (tmp_path / "evil").mkdir()
     manifest = json.loads((output / "manifest.json").read_text())
-    (output / "manifest.json").write_text(json.dumps({**manifest, "plan_hash": plan_hash}))
+    (output / "manifest.json").write_text(json.dumps({**manifest, "run_hash": run_hash}))
     with pytest.raises(OutputBroken, match="is not the private folder of the run"):
         run_leak(output, tmp_path / "leak")
 

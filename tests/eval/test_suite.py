@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import csv
 import json
 import math
 import re
@@ -20,6 +21,7 @@ from sanitize.errors import MissingExtra, OutputBroken, UsageError
 from sanitize.eval.charts import draw_charts
 from sanitize.eval.cli import app
 from sanitize.eval.evaluation_progress import EvaluationProgress
+from sanitize.eval.leak_list import LEAK_COLUMNS, write_leak_list
 from sanitize.eval.measurement_records import remove_records
 from sanitize.eval.metric import list_metrics, load_metric
 from sanitize.eval.report import render_model_card, render_page, render_svg
@@ -164,6 +166,22 @@ def test_the_list_of_leaked_values_is_private_and_masked(
     assert ANN not in result.output and all(
         ANN.encode() not in path.read_bytes() for path in out.rglob("*") if path.is_file()
     )
+
+
+def test_leaked_values_are_no_formulas_in_a_spreadsheet(tmp_path: Path) -> None:
+    formulas = ['=HYPERLINK("https://x.example")', "+1 555 0100", "-2+3", "@sum", "\t=1", "\r=1"]
+    values = [*formulas, "ann.lee@example.com", "'=1", ""]
+    rows = [
+        {**dict.fromkeys(LEAK_COLUMNS, None), "run": "=1", "step": -1, "value": value}
+        for value in values
+    ]
+    for suffix in (".csv", ".parquet"):
+        assert write_leak_list(rows, tmp_path / f"list{suffix}", reveal=True) == len(rows)
+    assert set(pl.read_parquet(tmp_path / "list.parquet")["value"]) == set(values)
+    with (tmp_path / "list.csv").open(newline="") as file:
+        cells = list(csv.DictReader(file))
+    assert {row["value"] for row in cells} == {f"'{one}" for one in formulas} | {*values[6:]}
+    assert {row["run"] for row in cells} == {"'=1"} and {row["step"] for row in cells} == {"-1"}
 
 
 @pytest.mark.parametrize(

@@ -289,6 +289,9 @@ EAST_ASIAN_NAMES_BY_TEXT: dict[str, list[str]] = {
     "よろしくお願いいたします。\n営業部\u3000田中太郎": ["田中太郎"],
     "ジョン・スミス氏、林太郎先生": ["ジョン・スミス", "林太郎"],
     "이름: 김민수\n박지영 씨가 왔고, 고객님, 선생님, 이상하다": ["김민수", "박지영"],
+    # labels of contacts are no names
+    "연락처: 010-5550-1234\n이메일: a@example.com\n대표전화 1588-0000\n문의 02-555-1234": [],
+    "담당자 전화 02-555-1234, 최수진 휴대폰 010-5550-1234": ["최수진"],
 }
 TEXTS_WITHOUT_NAMES = [
     "Will you be there in May? Mark my words, Grant.",

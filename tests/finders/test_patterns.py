@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import functools
 import re
+import time
 from collections import Counter
 
 import numpy as np
@@ -897,3 +898,86 @@ def test_obfuscated_addresses_do_not_change_results_of_other_texts(letters: str)
     assert [len(text_rows) for text_rows in rows] == [
         {"p": 3, "h": 3, "s": 1, "e": 0}[letter] for letter in letters
     ]
+
+
+# --- values in the digits of other scripts, full width, with invisible characters ----------------
+
+_ZEROS = "٠۰०০๐０𝟎၀០೦"  # Arabic, Persian, Devanagari, Bengali, Thai, full width, mathematical ...
+_HIDDEN_VALUES = (  # kind, value, text around
+    ("CREDIT_CARD", "4111 1111 1111 1111", "paid {} today"),
+    ("US_SSN", "123-45-6789", "SSN: {}."),
+    ("PHONE_NUMBER", "+44 20 7946 0958", "call {} or write"),
+    ("PHONE_NUMBER", "2125550187", "phone: {}"),
+    ("IP_ADDRESS", "203.0.113.77", "host {} is up"),
+    ("EMAIL_ADDRESS", "bob.mann@example.com", "Bob {} wrote"),
+)
+
+
+def _find_with_ids(text: str) -> list[tuple[str, str, int]]:
+    """Kind, text in the column and id of each value."""
+    found = FINDER.run(pa.array(["x", text], pa.large_string()))
+    assert found.text_no.tolist() == [1] * len(found)
+    encoded = text.encode()
+    rows = zip(found.kind, found.start_byte, found.end_byte, found.value_id, strict=True)
+    values = found.values.value.take(pa.array(found.value_no)).to_pylist()
+    pieces = [(FINDER.kinds[kind].name, encoded[a:b].decode(), no) for kind, a, b, no in rows]
+    assert [piece[1] for piece in pieces] == values
+    return pieces
+
+
+def _to_full_width(value: str) -> str:
+    return "".join(chr(ord(sign) + 0xFEE0) if sign > " " else sign for sign in value)
+
+
+@pytest.mark.parametrize(("kind", "value", "around"), _HIDDEN_VALUES)
+def test_values_with_hidden_characters_are_found_as_the_plain_value(
+    kind: str, value: str, around: str
+) -> None:
+    ((_, _, value_id),) = _find_with_ids(around.format(value))
+    spellings = [_to_full_width(value)] + [
+        value[:at] + hidden + value[at:]
+        for hidden in ("\u200b", "\u00ad", "\u2060", "\u200d", "\u2066", "\ufeff\u200c")
+        for at in (1, len(value) // 2, len(value) - 1)
+        if not {value[at - 1], value[at]} & {" "}
+    ]
+    if "@" not in value:
+        table = [
+            str.maketrans("0123456789", "".join(chr(ord(zero) + no) for no in range(10)))
+            for zero in _ZEROS
+        ]
+        spellings += [value.translate(one) for one in table]
+        spellings.append("".join(sign + "\ufe0f\u20e3" * sign.isdigit() for sign in value))
+    for spelling in spellings:
+        ((found_kind, found, found_id),) = _find_with_ids(around.format(spelling))
+        assert (found_kind, found_id) == (kind, value_id)
+        assert found == spelling.rstrip("\ufe0f\u20e3")
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("&#98;ob&#64;example&#46;com", ["&#98;ob&#64;example&#46;com"]),
+        (
+            '<a data-cfemail="5d3f323f1d38253c302d3138733e3230">x</a>',
+            ["5d3f323f1d38253c302d3138733e3230"],
+        ),
+        ("写于２０２０年，共１２３人（见附录）", []),
+        ("10² m², ½ cup, ①②③, 5\u200b0", []),
+        ("data-cfemail='deadbeefdeadbeef' &#8217;&amp;&#65;", []),
+        ("\ufeffHello می\u200cخواهم, \u202aabc\u202c", []),
+    ],
+)
+def test_coded_addresses_and_texts_with_hidden_characters(text: str, values: list[str]) -> None:
+    assert [found for _, found, _ in _find_with_ids(text)] == values
+
+
+def test_digits_of_many_scripts_take_linear_time() -> None:
+    def measure(size: int) -> float:
+        digits = "".join(chr(ord(zero) + no % 10) for no in range(size // 10) for zero in _ZEROS)
+        column = pa.array([digits], pa.large_string())
+        start = time.process_time()
+        FINDER.run(column)
+        return time.process_time() - start
+
+    measure(1000)
+    assert measure(400_000) < 40 * max(measure(40_000), 0.01)

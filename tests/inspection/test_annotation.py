@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+import sanitize
 from sanitize.cli.main import app
 from sanitize.errors import UsageError
 from sanitize.inspection import capture_recapture
@@ -202,6 +203,65 @@ def test_the_interval_of_a_recall_covers_clustered_misses() -> None:
             covered[name] += low <= 0.8 <= high
     assert all(0.92 <= count / 300 <= 0.99 for count in covered.values()), covered
     assert effective_size(documents, weights, np.ones(300, np.bool_)) == 60
+
+
+def test_scores_are_in_card_report_and_verify(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With interval and date, until other finders rebuild the index; without labels the command
+    that measures recall is there."""
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")  # 2023-11-14
+    out, work = tmp_path / "out", tmp_path / "out.private"
+    pq.write_table(
+        pa.table({"text": ["to bob.moor@example.com", "or eve.moor@example.com"]}),
+        tmp_path / "in.parquet",
+    )
+
+    def run(plan: str, **more: Any) -> Any:
+        return sanitize.run(tmp_path / "in.parquet", out, plan=plan, seed=1, workers=1, **more)
+
+    def verify_json() -> Any:
+        return json.loads(
+            CliRunner().invoke(app, ["verify", str(out), "--json"]).stdout.strip().splitlines()[-1]
+        )
+
+    assert "`sanitize label WORK` measures it" in run("redact").verdict[-1].text
+    assert "sanitize label WORK" in (out / "README.md").read_text()
+    found = verify_json()
+    assert (found["measured"], found["measure_recall_with"]) == (None, f"sanitize label {work}")
+
+    sample_for_labels(work, n=4)
+    rows = read_sample(work / "labels" / "sample.jsonl")
+    labelled = [
+        row | ({"right": True} if row["ask"] == "find" else {"missed": [{"kind": "PERSON"}]})
+        for row in rows
+    ]
+    scores = score_labels(work, write_labels(tmp_path / "labelled", labelled))
+    low, high = scores.kinds["EMAIL_ADDRESS"].recall_interval or ()
+    line = (
+        f"EMAIL_ADDRESS 1.00 ({low:.2f} to {high:.2f}), PERSON 0.00 (0.00 to"
+        f" {(scores.kinds['PERSON'].recall_interval or ())[1]:.2f}); 95 %, 4 labelled rows, scored"
+        " on 2023-11-14"
+    )
+    assert verify_json()["measured"] == {
+        "date": "2023-11-14",
+        "labelled_rows": 4,
+        "kinds": scores.to_dict()["kinds"],
+    }
+    sanitize.report(out, to=tmp_path / "again.html")
+    assert line in (tmp_path / "again.html").read_text() and line not in (
+        (out / "report.html").read_text()
+    )
+    shard = out / "data" / "train-00000-of-00001.parquet"
+    bytes_before = shard.read_bytes()
+    again = run("redact")  # only the pages change
+    assert again.changed and again.verdict[-1].text == line and shard.read_bytes() == bytes_before
+    for page in ("README.md", "report.html"):
+        text = (out / page).read_text()
+        assert line in text and "sanitize label WORK" not in text
+    assert not run("redact").changed and verify_json()["measured"]["labelled_rows"] == 4
+    # labels of other finders say nothing about these
+    assert run("rmft", replace=True).measured is None and verify_json()["measured"] is None
 
 
 def test_a_drawn_sample_can_be_scored(workspace: Path, tmp_path: Path) -> None:

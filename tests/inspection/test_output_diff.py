@@ -21,7 +21,13 @@ import sanitize
 from sanitize.cli.diff_screen import draw_diff
 from sanitize.errors import InputRefused, LeakFound, OutputBroken, SanitizeError, UsageError
 from sanitize.inspection.output_diff import MARKS, _mask, _overlaps, _trim_context
-from sanitize.reporting.diff_page import CellDiff, DiffPiece, DiffResult, DocumentDiff
+from sanitize.reporting.diff_page import (
+    CellDiff,
+    DiffPiece,
+    DiffResult,
+    DocumentDiff,
+    list_lines,
+)
 from sanitize.storage.corpus import Corpus
 
 HIDDEN = base64.b64encode(b"mail me at ann.lee@example.com now").decode()
@@ -390,10 +396,26 @@ def test_a_damaged_table_is_named_without_its_bytes(
 # ------------------------------------------------------------------------------- pure functions
 
 
-def test_a_text_like_a_label_is_masked_where_it_stays() -> None:
+@pytest.mark.parametrize(
+    ("published", "is_hidden", "shown"),
+    [
+        ("[ANN]", False, "[ANN]"),
+        ("[ANN]", True, "[ANN]"),  # a label
+        ("Eva Moor", False, "Eva Moor"),  # a surrogate is shown as OUT holds it
+        ("Eva Moor", True, "Aaa Aaaa"),
+    ],
+)
+def test_originals_that_stay_are_masked_and_marked(
+    published: str, is_hidden: bool, shown: str
+) -> None:
+    """A text like a label is masked where it stays, and an original that OUT holds is marked, so
+    that its shape does not look like what OUT shows."""
     pieces = [
         DiffPiece(
-            mark=mark, before="[ANN]", after="" if mark == "dropped" else "[ANN]", kind="PERSON"
+            mark=mark,
+            before="[ANN]",
+            after={"dropped": "", "replaced": published}.get(mark, "[ANN]"),
+            kind="PERSON",
         )
         for mark in ("text", "kept", "left", "replaced", "dropped")
     ]
@@ -402,9 +424,13 @@ def test_a_text_like_a_label_is_masked_where_it_stays() -> None:
         [DocumentDiff(doc_no=0, doc_id="0", outcome="changed", marks={}, cells=cells)],
         "shapes",
         has_readable_ids=True,
+        hides_surrogates=is_hidden,
     )
+    after = ["[AAA]", "‹[AAA]›", "‹[AAA]›", shown, ""]
     assert [piece.before for piece in masked.cells[0].pieces] == ["[AAA]"] * 5
-    assert [piece.after for piece in masked.cells[0].pieces] == ["[AAA]"] * 3 + ["[ANN]", ""]
+    assert [piece.after for piece in masked.cells[0].pieces] == after
+    (line,) = list_lines(masked.cells[0])
+    assert "".join(text for _, text in line.after) == "".join(after)
 
 
 @pytest.mark.parametrize(

@@ -366,12 +366,12 @@ REFUSED: dict[str, tuple[Change, type[Exception], str]] = {
     "a plan that was changed": (
         lambda manifest: manifest["plan"]["edit"][0].update(keep=3),
         OutputBroken,
-        "plan_hash does not follow",
+        "run_hash does not follow",
     ),
     "a seed that was changed": (
         lambda manifest: manifest["key"].update(seed=6),
         OutputBroken,
-        "plan_hash does not follow",
+        "run_hash does not follow",
     ),
     "an input that was changed": (
         lambda manifest: manifest["inputs"][1].update(sha256="0" * 64),

@@ -192,7 +192,7 @@ def test_all_texts_of_a_pandas_frame_are_redacted() -> None:
     }
     assert not clean.attrs and [
         list(clean[name].cat.categories) for name in ("text", "unused")
-    ] == [["[EMAIL_ADDRESS]", "b"], ["a", "b"]]
+    ] == [["[EMAIL_ADDRESS]", "b"], ["a", "b", "[EMAIL_ADDRESS]"]]
     chat = sanitize.redact(
         pandas.DataFrame({"messages": [[{"role": "user", "content": MAIL}]]}), seed=1
     )
@@ -230,9 +230,12 @@ def test_columns_that_cannot_be_searched_are_refused_or_named() -> None:
     with pytest.raises(UsageError, match="column o holds Python objects"):
         sanitize.redact(pl.DataFrame({"text": ["a"], "o": pl.Series([MAIL], dtype=pl.Object)}))
     union = pa.UnionArray.from_sparse(pa.array([0], pa.int8()), [pa.array([MAIL]), pa.array([1])])
-    with pytest.raises(UsageError, match="of a type that cannot be searched") as caught:
-        sanitize.redact(pa.table({"text": ["a"], "u": union}))
-    assert MAIL not in str(caught.value)
+    interval = pa.array([pa.MonthDayNano([1, 2, 3])])
+    nested = pa.StructArray.from_arrays([interval], ["i"])
+    for column in (union, interval, nested):
+        with pytest.raises(UsageError, match="of a type that cannot be searched") as caught:
+            sanitize.redact(pa.table({"text": ["a"], "u": column}))
+        assert MAIL not in str(caught.value)
     with pytest.raises(UsageError, match="column m holds texts and values of other types"):
         sanitize.redact_batch({"text": ["a", "b"], "m": [5, {"x": [MAIL]}]})
     with pytest.warns(UserWarning, match="columns of bytes are returned without being searched: b"):
@@ -302,20 +305,79 @@ def test_an_enum_has_the_rewritten_texts_as_its_categories() -> None:
     clean = sanitize.redact(
         pl.DataFrame({"text": ["a", None], "e": pl.Series([MAIL, "b"], dtype=kind)}), seed=1
     )
-    assert clean["e"].dtype == pl.Enum(["[EMAIL_ADDRESS]", "b"])
-    assert sanitize.redact(pl.Series([MAIL, None], dtype=kind), seed=1).dtype == pl.Enum(
-        ["[EMAIL_ADDRESS]"]
-    )
+    expected = pl.Enum(["[EMAIL_ADDRESS]", "b", "x [EMAIL_ADDRESS]"])
+    assert clean["e"].dtype == expected and clean.height == 2
+    assert sanitize.redact(pl.Series([None, "b"], dtype=kind), seed=1).dtype == expected
+    inside = pl.Series([[MAIL]], dtype=pl.List(kind))
+    nested = sanitize.redact(pl.DataFrame({"text": ["a"], "e": inside}), seed=1)
+    assert nested.schema["e"] == pl.List(pl.String)  # one column has categories for each row
 
 
-def test_categories_of_a_filtered_pandas_frame_stay_with_their_rows() -> None:
-    labels = pandas.Categorical(["spam", "ham", "spam"])
-    frame = pandas.DataFrame(
-        {"text": pandas.Categorical(["a", MAIL, "b"]), "label": labels}, index=[7, 5, 9]
+@pytest.mark.parametrize("plan", ["redact", "rmft", "surrogates"])
+@pytest.mark.parametrize("rows", [0, 1, 3])
+def test_the_categories_of_a_filtered_pandas_frame_stay(plan: str, rows: int) -> None:
+    dtype = pandas.CategoricalDtype(["z", "ham", MAIL, "spam"], ordered=True)
+    labels = pandas.Series(["ham", "spam", None], dtype=dtype)
+    frame = pandas.DataFrame({"text": pandas.Categorical(["a", MAIL, "b"]), "label": labels})
+    frame = frame.set_index(pandas.Index([7, 5, 9]))[:rows]
+    clean = sanitize.redact(frame, plan=plan, seed=1)
+    assert clean.label.tolist() == frame.label.tolist() and clean.index.equals(frame.index)
+    first, second, mail, last = clean.label.cat.categories
+    assert clean.label.cat.ordered and (first, second, last) == ("z", "ham", "spam")
+    # a category without rows is a text like others; there and in the other column it occurs again
+    addresses = [mail, clean.text.cat.categories[1]]
+    assert clean.text.cat.categories.tolist() == ["a", addresses[1], "b"]
+    assert (addresses == ["[EMAIL_ADDRESS]"] * 2) == (plan == "redact")
+    assert addresses.count(MAIL) == (plan == "rmft")
+
+
+def test_numbers_as_categories_keep_their_type() -> None:
+    grades = pandas.Categorical([3, 1], categories=[1, 2, 3], ordered=True)
+    frame = pandas.DataFrame({"text": ["a", "b"], "grade": grades})
+    assert sanitize.redact(frame).grade.dtype == grades.dtype
+    card = pandas.Categorical([536228741, 536228742], categories=[536228741, 536228742, 536228743])
+    clean = sanitize.redact(pandas.DataFrame({"text": ["a", "b"], "ssn": card}))
+    assert clean.ssn.isna().all() and not len(clean.ssn.cat.categories)
+
+
+@pytest.mark.parametrize(
+    "dictionary",
+    [
+        pa.dictionary(pa.int8(), pa.string()),
+        pa.dictionary(pa.int32(), pa.large_string(), ordered=True),
+        pa.dictionary(pa.uint32(), pa.string_view()),
+        pa.dictionary(pa.int16(), pa.int64()),
+    ],
+    ids=str,
+)
+def test_dictionaries_of_an_arrow_table_keep_their_type(dictionary: pa.DictionaryType) -> None:
+    is_number = pa.types.is_integer(dictionary.value_type)
+    entries = pa.array([1, 2, 3] if is_number else [MAIL, "b", f"x {MAIL}"])
+
+    def encode(indices: list[int | None], first: int) -> pa.Array:
+        return pa.DictionaryArray.from_arrays(
+            pa.array(indices, dictionary.index_type),
+            entries[first:].cast(dictionary.value_type),
+            ordered=dictionary.ordered,
+        )
+
+    chunks = pa.chunked_array([encode([1, 0, None], 0), encode([1, 0], 1)])
+    table = pa.table({"text": list("abcde"), "label": chunks}).slice(1)
+    wanted = [1, None, 3, 2] if is_number else ["[EMAIL_ADDRESS]", None, "x [EMAIL_ADDRESS]", "b"]
+    in_a_run = sanitize.run(table, keep=["label"] if is_number else [])
+    for clean in (sanitize.redact(table), in_a_run):
+        assert clean.schema.field("label").type == dictionary
+        assert clean["label"].to_pylist() == wanted
+    nested = table.set_column(
+        1, "label", pa.chunked_array([pa.StructArray.from_arrays([encode([0, 1, 0, 1], 1)], ["x"])])
     )
-    clean = sanitize.redact(frame[frame.label == "ham"])
-    assert clean.to_dict() == {"text": {5: "[EMAIL_ADDRESS]"}, "label": {5: "ham"}}
-    assert clean.dtypes.to_dict() == {"text": "category", "label": "category"}
+    if is_number:
+        with pytest.raises(UsageError, match="column label has a dictionary of int64 inside"):
+            sanitize.redact(nested)
+    else:
+        clean = sanitize.run(nested)["label"]
+        assert clean.type == nested["label"].type
+        assert clean.to_pylist() == [{"x": "b"}, {"x": "x [EMAIL_ADDRESS]"}] * 2
 
 
 @pytest.mark.parametrize("dtype", [object, "string", "category"])
@@ -394,9 +456,9 @@ WRONG_CALLS: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
         "texts.collect",
     ),
     "no text column": (
-        lambda: sanitize.redact(pl.DataFrame({"body": ["x"]})),
+        lambda: sanitize.redact(pl.DataFrame({"body": ["x"]}), text_column="bodi"),
         UsageError,
-        "no such column; .*nown: body. Name the column of the texts with text_column",
+        "no such column; did you mean body. Known: body. Name the column of the texts with text_c",
     ),
     "unknown column": (
         lambda: sanitize.redact(pl.DataFrame({"text": ["x"]}), keep="note"),
@@ -419,7 +481,7 @@ WRONG_CALLS: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
         '^text_column="text": the frame has no texts there, but Int64',
     ),
     "records without a text": (
-        lambda: list(sanitize.stream([{"a": "x"}])),
+        lambda: list(sanitize.stream([{"a": 1}])),
         UsageError,
         "^stream: none of its 1 record has a text",
     ),

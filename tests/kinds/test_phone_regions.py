@@ -34,6 +34,7 @@ WORDS = {  # what people of a region write before a number
     "CN": "电话:",
     "JP": "電話:",
     "AU": "Mobile:",
+    "RU": "тел.",
 }
 
 

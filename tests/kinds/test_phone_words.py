@@ -7,6 +7,7 @@ import pyarrow as pa
 
 from sanitize.core.keys import Key
 from sanitize.finders.patterns import PatternFinder
+from sanitize.kinds.phone_labels import SPACED_LABELS, UNSPACED_LABELS
 
 FINDER = PatternFinder(Key.from_seed(3))
 LOCAL = "555-0199"  # a telephone number only with a context word
@@ -102,7 +103,38 @@ TEXTS_WITH_NUMBER += [
         for behind in ("", ".", ", 3", " x", "; 3")
     ),
 ]
+# every word of the tables of languages, as far as it is no regular expression; with a word between
+# where it is long
+LABELS = [
+    label
+    for table in (SPACED_LABELS, UNSPACED_LABELS)
+    for one in table.values()
+    for label in one.split("|")
+    if label.isalpha() or " " in label and "[" not in label
+]
+TEXTS_WITH_NUMBER += [f"x {label}{sign}{LOCAL} x" for label in LABELS for sign in (": ", " ", "：")]
+TEXTS_WITH_NUMBER += [
+    *(
+        "телефоны офиса: 5550199 x",
+        "Zavolejte prosím 777 555 019 x",
+        "τηλέφωνο γραφείου: 5550199 x",
+    ),
+    *(
+        "звоните 8 (495) 555-01-23 x",
+        "о 8 495 555-01-23 x",
+        "о 8-495-555-01-23 x",
+        "о 8(495)5550123 x",
+    ),
+]
 TEXTS_WITHOUT_NUMBER = [
+    *(
+        "телефон, ИНН 5550199",
+        "тел. заказ № 5550199",
+        "전화 주문번호 5550199",
+        "τηλέφωνο, ΑΦΜ: 5550199",
+        "电话，订单号：5550199",
+    ),
+    *("дом был построен в 5550199", "о 8 (095) 555-01-23-45", "о 8 495 555-01-234"),
     f"x {LOCAL} x",
     *(f"{tag}: the {LOCAL}" for tag in ("home", "work", "o")),
     # a part of a longer string

@@ -9,6 +9,8 @@ import datetime
 import decimal
 import functools
 import itertools
+import random
+import re
 import shutil
 import unicodedata
 from collections import Counter
@@ -24,6 +26,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+import sanitize
 from sanitize.kinds.kind import ASCII_WORD_CHARS, list_kinds
 from sanitize.pipeline import shard_checking
 from sanitize.pipeline.run import run_with_settings
@@ -297,7 +300,7 @@ def run_and_read(
     run_settings = make_settings(**changed_settings)
     summary = run_with_settings(inputs, base / "out", loaded_plan, settings=run_settings)
     work = base / "out.private"
-    run_folder = work / "runs" / summary.plan_hash
+    run_folder = work / "runs" / summary.run_hash
     table = pa.concat_tables(
         [pq.read_table(path) for path in sorted((base / "out" / "data").iterdir())]
     )
@@ -792,7 +795,7 @@ def test_lost_files_are_rebuilt_with_the_same_bytes(
     (inputs, expected_files), plan, out = uninterrupted_run, load_plan("rmft"), tmp_path / "out"
     summary = run_with_settings(inputs, out, plan, settings=TWO_SHARDS)
     work = tmp_path / "out.private"
-    run_folder = work / "runs" / summary.plan_hash
+    run_folder = work / "runs" / summary.run_hash
     lost_files = [
         [work / "tables" / "occurrences" / "00001.parquet"],
         [work / "vault" / "values" / "00000.parquet", run_folder / "tasks" / "rewrite-00000.json"],
@@ -1207,3 +1210,43 @@ def test_redacting_a_redacted_corpus_changes_nothing(rows: list[Row], label: str
         assert summary.replaced == 0 and read_data_files(base / "once") == read_data_files(
             base / "twice"
         )
+
+
+# --- hosts of surrogates --------------------------------------------------------------------------
+
+PLACES = (
+    ("mail {}@{} now", "ann.lee"),
+    ("<{}@{}>", "b.k"),
+    ("({} at {})", "cy"),
+    ("see http://{}.{}/a?b=c#d", "x"),
+    ("see ftp://u:pw@{}.{}:21/", "files"),
+    ("Message-ID: <{}.1075863688222.JavaMail@{}>", "13505866"),
+)
+HOST_OF_SURROGATE = re.compile(r"(?:@|%40|\bat |://)(?:[a-z]*:[a-z]*@)?([A-Za-z0-9.-]+)")
+
+
+@pytest.mark.parametrize(
+    ("plan", "changes"),
+    [
+        *((name, ()) for name in ("redact", "strict", "surrogates", "pseudonymize")),
+        *(("pseudonymize", (f'edit.0.scope="{scope}"',)) for scope in ("document", "none")),
+        *((name, ("edit.0.linked=true",)) for name in ("surrogates", "pseudonymize")),
+        *((name, ("edit.0.reserved=true",)) for name in ("surrogates", "pseudonymize")),
+    ],
+)
+def test_hosts_of_surrogates_are_reserved(plan: str, changes: Sequence[str]) -> None:
+    """Also where the surrogates of one shape are exhausted (URLs of one letter)."""
+    drawn = random.Random(7)
+    labels = ["mx", "corp-2", "Uni", "north7", "LISTS", "w3"]
+    hosts = [
+        ".".join([*drawn.choices(labels, k=drawn.randrange(5)), "example", tld])
+        for tld in ("org", "com", "co.uk", "de", "museum", "ORG") * 5
+    ]
+    short = [f"http://{letter}.example.org" for letter in "abcdefghijklmnopqrstuvwxyz"]
+    texts = [place.format(local, host) for host in hosts for place, local in PLACES] + short
+    for text, clean in zip(
+        texts, sanitize.redact(texts, plan=load_plan(plan, list(changes)), seed=1), strict=True
+    ):
+        assert clean != text
+        for host in HOST_OF_SURROGATE.findall(clean):
+            assert re.search(r"(?i)(?:\A|[.])example(?:[.](?:com|net|org))?\Z", host), clean

@@ -93,17 +93,17 @@ def test_an_output_without_its_private_folder(plan: str, folder: Path) -> None:
     assert count_kept("out") == 2
 
 
-def test_the_plan_hash_of_a_manifest_is_no_path(folder: Path) -> None:
+def test_the_run_hash_of_a_manifest_is_no_path(folder: Path) -> None:
     """A manifest may come from anywhere; its plan must not be read from beside it."""
     sanitize.run("a.jsonl", "out", plan="redact", workers=1)
     keep_all = load_plan("rmft").with_(keep=9).resolved_settings()
-    for plan_hash in ("../../out/evil", str(folder / "out" / "evil"), "evil", 7, None):
+    for run_hash in ("../../out/evil", str(folder / "out" / "evil"), "evil", 7, None):
         (folder / "out" / "evil").mkdir(exist_ok=True)
         (folder / "out" / "evil" / "plan.json").write_text(json.dumps(keep_all))
         (folder / "out.private" / "runs" / "evil").mkdir(exist_ok=True)
         (folder / "out.private" / "runs" / "evil" / "plan.json").write_text(json.dumps(keep_all))
         path = folder / "out" / "manifest.json"
-        path.write_text(json.dumps({**json.loads(path.read_text()), "plan_hash": plan_hash}))
+        path.write_text(json.dumps({**json.loads(path.read_text()), "run_hash": run_hash}))
         assert choose_run_plan(None, "out", None).hash() == load_plan("redact").hash()
 
 
@@ -121,7 +121,7 @@ def test_another_finder_is_added_to_a_shipped_plan_only(folder: Path) -> None:
 
 def test_a_damaged_plan_is_reported(folder: Path) -> None:
     result = sanitize.run("a.jsonl", "out", plan="redact", workers=1)
-    path = folder / "out.private" / "runs" / result.plan_hash / "plan.json"
+    path = folder / "out.private" / "runs" / result.run_hash / "plan.json"
     for damage in ({"find": []}, {"find": {"finders": None}}, {"edit": [1]}):
         saved = json.loads(path.read_text())
         path.write_text(json.dumps({**saved, **damage}))

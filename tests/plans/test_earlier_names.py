@@ -56,7 +56,7 @@ PYTHON_CALLS: dict[str, Callable[[str], object]] = {
         sanitize.index("a.jsonl", f"{plan}.private", plan=plan, workers=1).by_kind
     ),
     "run": lambda plan: (
-        sanitize.run("a.jsonl", f"{plan}.out", plan=plan, seed=1, workers=1).plan_hash
+        sanitize.run("a.jsonl", f"{plan}.out", plan=plan, seed=1, workers=1).run_hash
     ),
 }
 

@@ -46,7 +46,7 @@ NAME_KINDS = {
     "names": {"PERSON"},
     **dict.fromkeys(
         ("redact", "surrogates", "pseudonymize"),
-        {"PERSON", "USER_NAME", "USER_AT_HOST", "BANK_ACCOUNT"},
+        {"PERSON", "USER_NAME", "USER_AT_HOST", "BANK_ACCOUNT", "STREET_ADDRESS"},
     ),
 }
 NAME_KINDS["strict"] = {
@@ -54,6 +54,7 @@ NAME_KINDS["strict"] = {
     "USER_NAME",
     "USER_AT_HOST",
     "BANK_ACCOUNT",
+    "STREET_ADDRESS",
     "DATE_TIME",
     "AGE",
     *(custom.name for custom in load_plan("strict").custom_kinds),
@@ -489,10 +490,10 @@ def test_groups_of_found_kinds(tmp_path: Path) -> None:
     }
     assert found('kinds = ["*"]') == set(possible) > set(KINDS)
     assert found('kinds = ["default"]', "") == set(KINDS)
-    assert found('kinds = ["person", "place"]\nfinders = ["patterns", "names", "known"]', "") == {
-        "PERSON",
-        "LOCATION",
-    }
+    finders = 'finders = ["patterns", "names", "known"]'
+    assert found(f'kinds = ["person", "organization"]\n{finders}', "") == {"PERSON", "ORGANIZATION"}
+    # a kind that only a list finds counts where its category has no other one
+    assert found(f'kinds = ["place"]\n{finders}', "") == {"STREET_ADDRESS"}
 
 
 @pytest.mark.parametrize("kinds", ["default", "contact", "US_SSN"])

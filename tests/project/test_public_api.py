@@ -332,7 +332,7 @@ WRONG_CALLS: dict[str, tuple[Callable[..., object], str]] = {
         "needs the whole corpus",
     ),
     "stream: column": (
-        lambda: list(sanitize.stream([{"body": "x"}])),
+        lambda: list(sanitize.stream([{"body": 1}])),
         "Name the column with text_column=NAME",
     ),
     "stream: item": (lambda: list(sanitize.stream(["x"])), "the source yielded a str"),

@@ -3,9 +3,12 @@ quarantined with which reason."""
 
 from __future__ import annotations
 
+import base64
+import ctypes
 import gzip
 import os
 import pickle
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import sanitize
 import sanitize.readers.csv
 import sanitize.readers.jsonl
 import sanitize.readers.mail
@@ -437,7 +441,7 @@ def test_json_types_are_widened_and_kept_as_text_where_mixed(tmp_path: Path) -> 
         ),
         (
             "a.xml",
-            b"<text>Call Ann</text>\n",
+            b"<text>Call Ann\x01</text>\n",
             Roles(),
             InputRefused,
             "its format is not known. Parquet, Arrow, CSV",
@@ -519,6 +523,24 @@ def test_named_files_are_refused(
         survey_inputs([path], roles)
     assert message in str(caught.value)
     assert "Call Ann" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["app.log", "page.html", "run.py", "cards.vcf", "Makefile"])
+def test_a_named_file_of_plain_text_is_a_text(tmp_path: Path, name: str) -> None:
+    """In a folder it is not: there it may describe the data."""
+    content = "\x1b[1mna\xefve\x1b[0m\tcall Ann\r\n\x0c".encode()
+    (unit,) = survey_inputs([write_file(tmp_path / name, content)], Roles()).units
+    assert unit.format == "text" and unit.quarantine_reason == ""
+    for other in (b"\x89PNG\r\n\x1a\n", "call \u00e9".encode("latin-1"), b"%PDF-1.7\n"):
+        with pytest.raises(InputRefused, match="its format is not known"):
+            survey_inputs([write_file(tmp_path / name, other)], Roles())
+    write_file(tmp_path / "f" / name, content)
+    write_file(tmp_path / "f" / "a.txt", b"A")
+    (unit,) = survey_inputs([tmp_path / "f"], Roles()).units
+    formats = {
+        os.path.basename(file): one for file, one in zip(unit.files, unit.file_formats, strict=True)
+    }
+    assert formats == {"a.txt": "text", name: "unknown_format"}
 
 
 def test_missing_inputs_and_conflicting_columns_are_refused(tmp_path: Path) -> None:
@@ -920,3 +942,64 @@ def test_header_line_of_100000_columns(tmp_path: Path) -> None:
         and columns[-1] == f"column_{2 * count + 2}"
         and len(set(columns)) == 2 * count + 2
     )
+
+
+# compressed: three rows with the fields `repeated binary text (String)`, `repeated int64 n` and
+# `optional binary id (String)`, texts in a dictionary. pyarrow reads such fields, and writes lists
+LISTS_WITHOUT_ANNOTATION = (
+    "c-m!B!AiqG5S?to8cGkfbe1lLvIo0ZNJ?9brylfHp@-tdn-JrIg*2@(YES(Jzrj!OBRqTX;Ac1+<DnRmH!$<wo3}"
+    "|87guBSaEH4&`Uq`+006FwWocBoR!N=@Gh@!pHd$>lGfdYjhvr)gw}%92l4WW#ilaD=qtW<uf`AHDhz)EZM{eC1J"
+    "#M?gBj$bqQD!&`?Y=#VSK)#6hPr1jx2_bkhrKyTY)s2asu&hhvg%+bq~YFL?lAY5lyV+Jmp`WWW|bfZZ1%mbSDJ0"
+    "vhj~zWQ^U#afOXmOu5Jr113A?YU{l7xTk=<gAR6M+p<BN>+8=}z4UpM`wWv(Rjnv$en)&2m)t>BgkhFl5zQ{$czn"
+    "#kfp;Ao;nlmEvn*6tlVi28+Qk44D)gSEt9xl1mV1?q{6<qsN;6!bb;^E1ZQM%bgNl~m{)Uzobm+M?j&W5AmSWbiL"
+    "JKG}$^!gU`6Z`-hqecP"
+)
+
+
+@pytest.mark.parametrize("text_column", ["text[]", "id"])
+def test_parquet_lists_without_annotation(text_column: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    path.write_bytes(zlib.decompress(base64.b85decode(LISTS_WITHOUT_ANNOTATION)))
+    assert "repeated binary field_id=-1 text (String)" in str(pq.ParquetFile(path).schema)
+    sanitize.run(path, tmp_path / "out", text_column=text_column, seed=1, workers=1)
+    rows = sanitize.Corpus.open(tmp_path / "out").table(["text", "n", "id"]).to_pylist()
+    assert rows == [
+        {"text": ["Write to [EMAIL_ADDRESS]", "x"], "n": [1], "id": "a"},
+        {"text": [], "n": [2, 3], "id": "b"},
+        {"text": ["b", "call [PHONE_NUMBER]"], "n": [], "id": "c"},
+    ]
+
+
+def import_type(arrow_format: bytes) -> pa.DataType:
+    """A type that pyarrow reads, and has no class for."""
+
+    @ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+    def release(address: int) -> None:
+        ctypes.memset(address + 7 * 8, 0, 8)
+
+    schema = (
+        ctypes.c_void_p * 9
+    )()  # of the C data interface: format, name, .., flags, .., release
+    texts = [ctypes.c_char_p(arrow_format), ctypes.c_char_p(b"")]
+    schema[0], schema[1] = (ctypes.cast(text, ctypes.c_void_p).value for text in texts)
+    schema[3], schema[7] = 2, ctypes.cast(release, ctypes.c_void_p).value
+    return pa.DataType._import_from_c(ctypes.addressof(schema))
+
+
+@pytest.mark.parametrize("is_nested", [False, True])
+@pytest.mark.parametrize("interval", [b"tiM", b"tiD", b"tin"])
+def test_arrow_intervals_are_quarantined(interval: bytes, is_nested: bool, tmp_path: Path) -> None:
+    data_type = import_type(interval)
+    if is_nested:
+        data_type = pa.struct([("list", pa.list_(data_type))])
+    schema = pa.schema([("text", pa.string()), ("interval", data_type)])
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "b.jsonl").write_text('{"text": "b"}')
+    with pa.ipc.new_stream(str(tmp_path / "in" / "a.arrow"), schema):
+        pass
+    result = sanitize.run(
+        tmp_path / "in", tmp_path / "out", seed=1, workers=1, max_quarantine="100%"
+    )
+    assert dict(result.quarantine) == {"unknown_column_type": 1} and result.documents_out == 1
+    with pytest.raises(InputRefused, match="a column that Parquet cannot store: .* an interval"):
+        sanitize.run(tmp_path / "in" / "a.arrow", tmp_path / "other")

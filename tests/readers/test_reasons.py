@@ -141,6 +141,20 @@ def test_what_is_no_record_is_no_json(text: str) -> None:
     assert jsonl._parse_object(text.encode())[1] in ("not_json", "not_an_object")
 
 
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_a_repeated_key_is_a_loss_only_with_another_value(suffix: str, tmp_path: Path) -> None:
+    """Of several values of a key, `json.loads` keeps the last."""
+    records = [
+        '{"text": "a", "text": "b"}',
+        '{"text": "c", "m": [{"k": 1, "k": 1}]}',
+        '{"text": "d", "m": [{"k": 1, "k": 2}]}',
+        '{"text": "e: \\"text\\": \\"f\\""}',
+    ]
+    path = write_records(tmp_path / "in", suffix, *records)
+    survey = survey_inputs([path], Roles())
+    assert read_reasons(survey, tmp_path / "out", 1 << 20) == (4, ["repeated_key"] * 2)
+
+
 def test_a_stream_that_unpacks_far_beyond_its_size_is_a_bomb(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -46,7 +46,7 @@ WORK_PATHS = re.compile(
     | first_round/entities(-\d{4})?\.parquet | vault/first_round/(values/\d{5}|known_terms(-\d{4})?)\.parquet
     | tables/(occurrences|partial_counts|document_ids|skipped)/\d{5}\.parquet | tables/value_counts/all\.parquet
     | vault/key/key | vault/values/\d{5}\.parquet | quarantine/(read|detect)/\d{5}\.parquet
-    | vault/tombstones/\d{5}\.json | receipts/\d{5}\.json | replay\.json
+    | vault/tombstones/\d{5}\.json | receipts/\d{5}\.json | (replay|prior_runs)\.json
      | fetched/\d+-\d{5}/.+ | tasks/fetch/\d{5}\.json | tasks/fetched\.json | remote/owner | remote/[0-9a-f]{16}/(data/)?[A-Za-z0-9._-]+
      | published/[0-9a-f]{32}\.json | labels/sample\.jsonl | runs/[0-9a-f]{16}/(plan\.json | counts(-\d{4})?/[a-z0-9_-]+\.parquet
        | selected/(occurrences|skipped|value_ids)/\d{5}\.parquet

@@ -256,7 +256,7 @@ def sanitize_corpus(
     source = write_files(corpus, folder / f"in-{name}", 1, 1000)
     settings = make_settings(rows_per_shard=64)  # two shards for the whole corpus, one for its half
     summary = run_with_settings(source, folder / name, load_plan(plan, changes), settings=settings)
-    return read_output_table(folder / name), folder / f"{name}.private" / "runs" / summary.plan_hash
+    return read_output_table(folder / name), folder / f"{name}.private" / "runs" / summary.run_hash
 
 
 SanitizeWhole = Callable[..., tuple[pa.Table, Path, Path]]
@@ -414,7 +414,7 @@ def sanitize_again(
     )
     return (
         read_output_table(folder / "again"),
-        folder / "again.private" / "runs" / summary.plan_hash,
+        folder / "again.private" / "runs" / summary.run_hash,
         summary,
     )
 

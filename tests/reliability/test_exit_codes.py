@@ -165,6 +165,35 @@ def test_a_name_that_is_too_long_is_no_internal_error(
     assert code in (2, 3) and "internal error" not in err and err.count("error: ") == 1, err
 
 
+@pytest.mark.parametrize("arguments", ["run in.jsonl -o out", "detect in.jsonl", "stream"])
+def test_a_current_folder_that_was_deleted_is_named(
+    arguments: str, folder: Path, console: Console, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "deleted").mkdir()
+    monkeypatch.chdir(folder / "deleted")
+    (folder / "deleted").rmdir()
+    check_error(console(*arguments.split()), 2, "the current folder was deleted")
+
+
+@pytest.mark.parametrize("seconds", ["9" * 17, "253402300800", "1e5", "²", "tomorrow"])
+def test_a_date_that_is_none_is_refused_before_the_run(
+    seconds: str, folder: Path, console: Console, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", seconds)
+    check_error(
+        console("run", "in.jsonl", "-o", "out", "-q"), 2, "SOURCE_DATE_EPOCH: is not a date"
+    )
+    assert not Path("out.private").exists()
+
+
+@pytest.mark.parametrize("seconds", [1e12, -1e12])
+def test_a_clock_far_from_today_is_refused_before_the_run(
+    seconds: float, folder: Path, console: Console, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("time.time", lambda: seconds)
+    check_error(console("run", "in.jsonl", "-o", "out", "-q"), 2, "the clock of this machine")
+
+
 def run_in_shell(folder: Path, before: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run the command in a shell, after a statement such as `ulimit`."""
     command = [

@@ -197,7 +197,7 @@ def read_shards(out: Path) -> object:
     tables["occurrences"] = read_rows(work / "tables" / "occurrences")
     shards = {name: raw for name, raw in read_files(out).items() if name.startswith("data/")}
     summary = json.loads((out / "manifest.json").read_text())["summary"]
-    del summary["plan_hash"]  # also depends on the input files
+    del summary["run_hash"]  # also depends on the input files
     return shards, tables, summary
 
 

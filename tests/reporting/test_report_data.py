@@ -90,7 +90,7 @@ def sanitize(console: Any) -> Any:
 
 def work_folders(out: Path) -> tuple[Path, Path]:
     work = Path(f"{out}.private")
-    return work, work / "runs" / Corpus.open(out).manifest["plan_hash"]
+    return work, work / "runs" / Corpus.open(out).manifest["run_hash"]
 
 
 def reference_outcomes(out: Path) -> Counter[tuple[Any, ...]]:

@@ -98,7 +98,7 @@ def reference_direct(
 def read_blacklist(work: Path, summary: RunResult) -> Blacklist:
     """The table `blacklist` of a run; asserts its schema, order and key."""
     table = pq.read_table(
-        work / "runs" / summary.plan_hash / "vault" / "blacklist" / "00000.parquet"
+        work / "runs" / summary.run_hash / "vault" / "blacklist" / "00000.parquet"
     )
     assert table.schema.equals(table_schemas.BLACKLIST.schema)
     rows = [tuple(row.values()) for row in table.to_pylist()]
@@ -426,7 +426,7 @@ def test_blacklist_of_a_corpus_equals_the_reference(
         assert summary.blacklist.words == sum(
             len(reference_words(text)) for _, texts in texts_with_users for text in texts
         )
-        assert not (folder_path / "work" / "runs" / summary.plan_hash / "blacklist").exists()
+        assert not (folder_path / "work" / "runs" / summary.run_hash / "blacklist").exists()
 
 
 # ----------------------------------------------------------------------- the blacklist of a run
@@ -468,7 +468,7 @@ def indexed_path(index_folder: Path, tmp_path: Path) -> Path:
 
 def read_blacklist_bytes(folder: Path, summary: RunResult) -> bytes:
     return (
-        folder / "work" / "runs" / summary.plan_hash / "vault" / "blacklist" / "00000.parquet"
+        folder / "work" / "runs" / summary.run_hash / "vault" / "blacklist" / "00000.parquet"
     ).read_bytes()
 
 
@@ -664,7 +664,7 @@ def test_an_interrupted_count_resumes(
         patch.setattr(word_blacklist, "gram_users_task", lambda task: pytest.fail("counted again"))
         run_blacklist(indexed_path, [mails_file], 2, 3, rows_per_shard=40)
     (
-        indexed_path / "work" / "runs" / summary.plan_hash / "vault" / "blacklist" / "00000.parquet"
+        indexed_path / "work" / "runs" / summary.run_hash / "vault" / "blacklist" / "00000.parquet"
     ).unlink()
     shutil.rmtree(indexed_path / "out")
     run_blacklist(indexed_path, [mails_file], 2, 3, rows_per_shard=40)
@@ -868,7 +868,7 @@ def test_words_of_an_erased_person_are_not_listed(tmp_path: Path) -> None:
     )
     assert (
         not new_summary.changed
-        and new_summary.plan_hash == summary.plan_hash
+        and new_summary.run_hash == summary.run_hash
         and new_summary.blacklist.documents == 2
     )
     words_after = {row[0] for row in read_blacklist(tmp_path / "work", new_summary)}

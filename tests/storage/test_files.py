@@ -1,8 +1,11 @@
-"""JSON lines are refused before a parser in compiled code follows their brackets too deeply."""
+"""JSON lines are refused before a parser in compiled code follows their brackets too deeply; the
+order of commands and runs does not depend on the clock."""
 
 from __future__ import annotations
 
 import json
+import os
+from pathlib import Path
 from typing import Any
 
 import hypothesis.strategies as st
@@ -11,6 +14,8 @@ from hypothesis import given
 
 from sanitize.storage import files
 from sanitize.storage.files import require_shallow_lines
+from sanitize.storage.runs.publish_history import list_commands, record_command
+from sanitize.storage.runs.run_folders import list_runs, write_plan
 
 VALUES = st.recursive(
     st.text(st.sampled_from('a[]{}"\\')),
@@ -35,3 +40,21 @@ def test_only_lines_with_deeper_brackets_are_refused(values: list[Any], limit: i
                 require_shallow_lines(data)
         else:
             assert require_shallow_lines(data) == data
+
+
+def test_the_latest_run_and_command_are_the_last_written_when_the_clock_goes_back(
+    tmp_path: Path,
+) -> None:
+    names = [f"{number:016x}" for number in (7, 2, 9, 4)]
+    for plan_hash in [*names, names[0]]:  # the first one is written again
+        for path in [*tmp_path.glob("published/*"), *tmp_path.glob("runs/*/*")]:
+            # seen from a clock that went back by a day, earlier files are from tomorrow
+            tomorrow = path.stat().st_mtime_ns + 86_400 * 10**9
+            os.utime(path, ns=(tomorrow, tomorrow))
+        folder = tmp_path / "runs" / plan_hash
+        folder.mkdir(parents=True, exist_ok=True)
+        write_plan(folder, {"name": plan_hash})
+        command = {"out": "out", "inputs": [], "settings": {}, "plan": {}, "plan_hash": plan_hash}
+        record_command(tmp_path, command, tmp_path / "out", "0" * 64)
+    assert [run.plan for run in list_runs(tmp_path)] == [*names[1:], names[0]]
+    assert [one["plan_hash"] for one in list_commands(tmp_path)] == [*names[1:], names[0]]

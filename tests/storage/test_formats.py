@@ -328,7 +328,7 @@ def test_a_corpus_is_the_same_in_each_format(name: str, corpora: Path) -> None:
         packed_corpus.manifest["settings"]["format"] == name
         and "format" not in parquet_corpus.manifest["settings"]
     )
-    assert packed_corpus.manifest["plan_hash"] == parquet_corpus.manifest["plan_hash"]
+    assert packed_corpus.manifest["run_hash"] == parquet_corpus.manifest["run_hash"]
     assert (
         read_documents(corpora / name).table.column("text").to_pylist()
         == parquet_table.column("text").to_pylist()

@@ -130,6 +130,7 @@ def small_tables() -> dict[str, pa.Table]:
         "first_occurrences": pa.table(
             {"doc_no": [0, 1], "cell": [0, 0], "start": [6, 50], "value_id": [ADA, BEA]}
         ),
+        "kept": pa.table({"value_id": [ADA, BEA]}),
         "claimed_spans": pa.table(
             {"doc_no": [0, 1], "cell": [0, 0], "start_byte": [56, 32], "end_byte": [60, 50]}
         ),
@@ -324,6 +325,7 @@ EXPECTED: dict[str, list[tuple[object, ...]]] = {
     ],
     "entity_values": [(BEA, ADA, MAIL, "bea@lab.example.net")],
     "claimed_spans": [(1, 0, 6, 32), (3, 1, 0, 26)],
+    "values_only_kept": [(BEA,)],  # of ADA other occurrences are removed
     "top_values": [
         (1, MAIL, "ada.quill@mail.example.org", 3, 3),
         (2, MAIL, "bea@lab.example.net", 1, 1),

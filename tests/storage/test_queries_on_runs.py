@@ -727,7 +727,13 @@ def test_invalid_utf8_is_reported_without_text(tmp_path: Path) -> None:
 
 def test_columns_whose_names_sql_does_not_distinguish(tmp_path: Path) -> None:
     rows = [
-        {"text": f"one {number}", "Text": f"two {number}", "": "three", "TEXT": "four"}
+        {
+            "text": f"one {number}",
+            "Text": f"two {number}",
+            "": "three",
+            "TEXT": "four",
+            "m": {"k": "five", "K": [{"": "six", "x": f"seven {number}"}], "": "eight"},
+        }
         for number in range(3)
     ]
     pq.write_table(pa.Table.from_pylist(rows), tmp_path / "in.parquet")
@@ -743,7 +749,16 @@ def test_columns_whose_names_sql_does_not_distinguish(tmp_path: Path) -> None:
     words = sanitize.sql(
         tmp_path / "out.private", "SELECT ngram FROM ngrams WHERE n = 1", reveal=True
     )["ngram"]
-    assert {"one", "two"} <= set(words)
+    assert {"one", "two", "five", "six", "seven", "eight"} <= set(words)
+    masked = sanitize.sql(tmp_path / "out.private", "SELECT m FROM documents LIMIT 1")
+    assert masked["m"].to_list() == [
+        {"k": "aaaa", "K_1": [{"column": "aaa", "x": "aaaa 9"}], "column": "aaaa"}
+    ]
+    sanitize.top(tmp_path / "out.private")
+    for query in q.load_queries().values():
+        if query.is_user_query:
+            examples = {one.name: one.example for one in query.parameters if one.default is None}
+            sanitize.sql(tmp_path / "out.private", name=query.name, **examples)
 
 
 def test_max_rows_limits_the_fetched_rows(revealed: duckdb.DuckDBPyConnection) -> None:

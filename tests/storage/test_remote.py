@@ -397,7 +397,7 @@ def write_corpus(folder: Path, word: str, shards: int = 2) -> Path:
             }
         )
     (folder / "README.md").write_text(word)
-    (folder / "manifest.json").write_text(json.dumps({"plan_hash": word, "shards": entries}))
+    (folder / "manifest.json").write_text(json.dumps({"run_hash": word, "shards": entries}))
     return folder
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from sanitize.plans.settings import Settings
 from sanitize.text.tokenizer import tokenize_unicode
 from sanitize.train.corpus_reader import DocumentTable, read_documents
 from sanitize.train.model import train_tokenizer
+from sanitize.train.recipe_data import find_labels
 from sanitize.train.tokenization import (
     NO_WORD,
     TokenizedDocuments,
@@ -144,6 +146,14 @@ def test_spans_are_read_from_the_index_of_an_unedited_run(tmp_path: Path) -> Non
         read_documents(tmp_path / "out").with_pii_spans(tmp_path)
     with pytest.raises(UsageError, match="published"):
         read_documents(tmp_path / "in.parquet").with_pii_spans(work)
+    # a manifest may come from anywhere: it does not choose the folder that is read
+    shutil.copytree(tmp_path / "out", tmp_path / "copy")
+    manifest = json.loads((tmp_path / "copy" / "manifest.json").read_text())
+    shutil.copytree(work / "runs" / manifest["plan_hash"], tmp_path / "elsewhere")
+    manifest["plan_hash"] = "../../elsewhere"
+    (tmp_path / "copy" / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(UsageError, match="not the private folder"):
+        read_documents(tmp_path / "copy").with_pii_spans(work)
     run_with_settings(
         [tmp_path / "in.parquet"],
         tmp_path / "edited",
@@ -363,3 +373,44 @@ def test_missing_ids_and_columns(tmp_path: Path) -> None:
     pq.write_table(pa.table({"text": pa.array([], pa.string())}), tmp_path / "b.parquet")
     with pytest.raises(InputRefused, match="no documents"):
         read_documents(tmp_path / "b.parquet")
+
+
+@pytest.mark.parametrize(
+    ("spans", "words"),
+    [
+        ([[{"start": 5, "end": 2}], []], "1 spans that are none"),
+        ([[{"start": -5, "end": 2}], [{"start": 0, "end": 1}]], "1 spans that are none"),
+        ([[{"start": None, "end": 2}, {"start": 1, "end": None}]] * 2, "4 spans that are none"),
+        ([[None, {"start": 1, "end": 2}], []], "1 spans that are none"),
+        ([[None], []], "expected lists of spans"),
+        ([[{"start": float("nan"), "end": float("inf")}], []], "expected lists of spans"),
+        ([[{"start": "1", "end": "2"}], []], "expected lists of spans"),
+        ([[{"begin": 1, "end": 2}], []], "expected lists of spans"),
+        (["1-2", ""], "expected lists of spans"),
+        ([[1, 2], []], "expected lists of spans"),
+        ([[{"start": 0, "end": 0}], [{"start": 1, "end": 10**6}]], None),
+        ([[], []], None),
+        ([None, []], None),
+    ],
+)
+def test_damaged_spans_are_refused(tmp_path: Path, spans: list[Any], words: str | None) -> None:
+    """They would leave nothing out of a loss, without a word."""
+    pq.write_table(pa.table({"text": ["a b", "c d"], "pii_spans": spans}), tmp_path / "a.parquet")
+    if words is None:
+        assert len(read_documents(tmp_path / "a.parquet", with_pii_spans=True)) == 2
+    else:
+        with pytest.raises(InputRefused, match=words):
+            read_documents(tmp_path / "a.parquet", with_pii_spans=True)
+
+
+def test_not_a_number_is_a_missing_id_user_or_label(tmp_path: Path) -> None:
+    """pandas writes missing ones of numbers as NaN, which is not the name of one document or
+    person."""
+    numbers = [float("nan"), 7.0, float("nan")]
+    columns = {"doc_id": numbers, "user_id": numbers, "label": numbers}
+    pq.write_table(pa.table({"text": ["a", "b", "c"], **columns}), tmp_path / "a.parquet")
+    documents = read_documents(tmp_path / "a.parquet", user_column="user_id", label_column="label")
+    assert documents.doc_ids.to_pylist() == ["0", "7", "2"]
+    assert documents.table["user"].to_pylist() == [None, "7", None]
+    with pytest.raises(InputRefused, match="2 documents have no label"):
+        find_labels(documents)

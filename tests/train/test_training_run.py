@@ -415,6 +415,16 @@ def test_missing_files_are_reported(corpus: Any, recipe: Any, tmp_path: Path) ->
         train.fit(recipe(data, tokenizer={"path": str(tmp_path)}), tmp_path / "other")
 
 
+@pytest.mark.parametrize("key", ["leave_out", "chat_template", "path"])
+def test_a_device_in_the_place_of_a_file_is_refused(
+    corpus: Any, recipe: Any, tmp_path: Path, key: str
+) -> None:
+    """Reading it would never end."""
+    data = {"path": str(corpus()), key: "/dev/zero"}
+    with pytest.raises((InputRefused, UsageError), match="/dev/zero.*(cannot be read|no such)"):
+        train.fit({**recipe(corpus()), "data": data}, tmp_path / "run")
+
+
 def test_a_locked_run_folder_is_refused(corpus: Any, recipe: Any, tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     with (tmp_path / "run" / "run.lock").open("w") as file:
@@ -547,6 +557,16 @@ class Broken(Causal):
             BROKEN_OBJECTIVE,
             "objective.use=own.broken",
             "objective.use = 'own.broken' failed: ZeroDivisionError at broken.py:5 loss_counts",
+        ),
+        (  # these have no frame of their own
+            "def stop():\n    return False\n",
+            "run.early_stop=own.broken.stop",
+            "run.early_stop = 'own.broken.stop' failed: TypeError at .* call_hook",
+        ),
+        (
+            "from os import system as stop",
+            "run.early_stop=own.broken.stop",
+            "run.early_stop = 'own.broken.stop' failed: TypeError at .* call_hook",
         ),
         (
             "1 / 0",

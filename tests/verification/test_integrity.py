@@ -339,7 +339,7 @@ CASES: dict[str, tuple[Callable[[Path], object], int, str]] = {
         "manifest.json is not the file that was published",
     ),
     "the manifest's plan hash": (
-        edit_manifest(plan_hash="0" * 16),
+        edit_manifest(run_hash="0" * 16),
         3,
         "manifest.json is not the file that was published",
     ),

@@ -94,7 +94,8 @@ def command(
     """Show what a run changed, document by document: what was replaced, kept, left by the plan,
     swept or dropped, and by which part.
 
-    Texts are masked by shape unless they are revealed. The originals are read from the input files,
+    Labels and surrogates are shown as published, other texts masked by shape unless they are
+    revealed. The originals are read from the input files,
     which must be as they were.
     """
     from sanitize.cli.diff_screen import MIN_SIDE_BY_SIDE, draw_diff

@@ -167,9 +167,17 @@ def _format_scores(result: LabelScores) -> str:
         for kind, scores in result.kinds.items()
     ]
     header = ("kind", "judged", "wrong span", "precision (95 %)", "in passages", "recall (95 %)")
+    shown = (
+        "shown by the next `sanitize run` of an output of this index, and by its report and verify"
+    )
     waiting = f"{result.unlabelled_rows:,} of {result.rows:,} rows are not labelled yet"
     return "\n".join(
-        [format_table(header, rows), *(["", waiting] if result.unlabelled_rows else [])]
+        [
+            format_table(header, rows),
+            "",
+            *([waiting] if result.unlabelled_rows else []),
+            *([shown] if rows else []),
+        ]
     )
 
 

@@ -98,7 +98,7 @@ def _format_status(state: sanitize.StatusResult) -> list[str]:
         f" {state.key_id}"
     ]
     lines += [
-        f"run       {run.plan_hash}  plan {run.plan}, {run.tasks_done} of {state.tasks} tasks done"
+        f"run       {run.run_hash}  plan {run.plan}, {run.tasks_done} of {state.tasks} tasks done"
         for run in state.runs
     ]
     if state.lock_holder:

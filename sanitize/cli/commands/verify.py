@@ -9,7 +9,7 @@ import typer
 import sanitize
 from sanitize.cli.console import print_result
 from sanitize.cli.options import FROM_OPTIONS, AsJson, Quiet, require_choice, with_settings
-from sanitize.core.verdict import describe_inconclusive, describe_search
+from sanitize.core.verdict import describe_inconclusive, describe_recall, describe_search
 from sanitize.plans.settings import Settings
 
 
@@ -53,9 +53,14 @@ def _format_verification(result: sanitize.VerifyResult) -> str:
     lines = [f"{result.out}: {result.shards} shards match the manifest"]
     if result.foreign_files:
         lines.append(f"not published by a run, searched too: {', '.join(result.foreign_files)}")
-    lines.append(
-        f"{describe_search(0, result.values_checked, len(result.forms), result.kept_originals)}:"
+    found = describe_search(
+        0,
+        result.values_checked,
+        result.values_removed,
+        len(result.forms),
+        result.kept_originals,
     )
+    lines.append(f"{found}:")
     lines.append("  " + ", ".join(result.forms))
     if result.mode != "full":
         lines.append(
@@ -74,4 +79,5 @@ def _format_verification(result: sanitize.VerifyResult) -> str:
         )
     if result.inconclusive:
         lines.append(f"not certain: {describe_inconclusive(result.inconclusive)}")
+    lines.append(f"recall: {describe_recall(result.measured, result.work).text}")
     return "\n".join(lines)

@@ -31,7 +31,7 @@ class UnreachedOutput:
     further folder with the same content, besides the output itself)."""
 
     out: str
-    plan_hash: str
+    run_hash: str
     reason: str
 
 
@@ -103,7 +103,7 @@ def find_outputs(workspace: Path) -> OutputSearch:
                 (
                     command,
                     UnreachedOutput(
-                        out=command["out"], plan_hash=command["plan_hash"], reason=reason
+                        out=command["out"], run_hash=command["run_hash"], reason=reason
                     ),
                 )
             )
@@ -120,7 +120,7 @@ def find_outputs(workspace: Path) -> OutputSearch:
                 and _has_manifest_of(folder, command)
             ):
                 copies[folder] = UnreachedOutput(
-                    out=str(folder), plan_hash=command["plan_hash"], reason="copy"
+                    out=str(folder), run_hash=command["run_hash"], reason="copy"
                 )
     found = [
         PublishedOutput(command=commands[number], corpus=Corpus.open(folder))
@@ -228,7 +228,7 @@ def _has_manifest_of(folder: Path, command: _Command) -> bool:
     if hashes and not is_url(command["out"]):
         return publish_history.hash_manifest(folder) in hashes
     try:
-        return bool(Corpus.open(folder).manifest.get("plan_hash") == command["plan_hash"])
+        return bool(Corpus.open(folder).manifest.get("run_hash") == command["run_hash"])
     except (OutputBroken, UsageError):
         return False
 

@@ -113,7 +113,7 @@ class SubjectInOutput:
     `remaining`. Counts are None if OUT was published from an earlier index."""
 
     plan: str
-    plan_hash: str
+    run_hash: str
     out: str
     documents: int | None
     shards: Sequence[str]
@@ -141,7 +141,7 @@ class ErasedOutput:
     finders of its plan do not find."""
 
     out: str
-    plan_hash: str
+    run_hash: str
     erased: bool
     shards: Annotated[int | None, IF_SET] = None
     shards_rewritten: Annotated[int | None, IF_SET] = None
@@ -244,7 +244,7 @@ class _Workspace:
 
     def run_folder(self, output: PublishedOutput) -> Path:
         """The folder in WORK of the run that published an output."""
-        return self.folder / RUNS_FOLDER / str(output.command["plan_hash"])
+        return self.folder / RUNS_FOLDER / str(output.command["run_hash"])
 
     def run_tasks(self, function: Any, tasks: Sequence[Any]) -> None:
         for _ in self.engine.map_shards(function, tasks):
@@ -693,7 +693,7 @@ def _summarize_run(
     names = [path.name for path in workspace.task_files(TABLES_FOLDER)][: len(corpus.shards)]
     identification = {
         "plan": corpus.manifest["plan"]["name"],
-        "plan_hash": folder.name,
+        "run_hash": folder.name,
         "out": output.display_name,
     }
     if not all((folder / place / name).is_file() for place in ("rows", "edits") for name in names):
@@ -822,12 +822,10 @@ def _erase_subject(
     # index itself
     has_increments = workspace.has_increments
     for output in workspace.outputs.found:
-        command, plan_hash = output.command, output.command["plan_hash"]
+        command, run_hash = output.command, output.command["run_hash"]
         if not output.is_unchanged():  # replaced since it was found
             unreached.append(
-                UnreachedOutput(
-                    out=output.display_name, plan_hash=plan_hash, reason="other content"
-                )
+                UnreachedOutput(out=output.display_name, run_hash=run_hash, reason="other content")
             )
             continue
         earlier_sha256 = {shard.path.name: shard.sha256 for shard in output.corpus.shards}
@@ -852,7 +850,7 @@ def _erase_subject(
             )
         except SanitizeError as error:
             failed.append(error)
-            outputs.append(ErasedOutput(out=output.display_name, plan_hash=plan_hash, erased=False))
+            outputs.append(ErasedOutput(out=output.display_name, run_hash=run_hash, erased=False))
             continue
         current = Corpus.open(output.corpus.path)
         with custom_kinds(workspace.customs):
@@ -862,7 +860,7 @@ def _erase_subject(
         outputs.append(
             ErasedOutput(
                 out=output.display_name,
-                plan_hash=summary.plan_hash,
+                run_hash=summary.run_hash,
                 erased=not left_in_output,
                 occurrences_left=left_in_output.total() or None,
                 shards=len(current.shards),

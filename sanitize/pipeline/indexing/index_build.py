@@ -18,7 +18,6 @@ import functools
 import itertools
 import operator
 import os
-import shutil
 import sys
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -68,6 +67,7 @@ from sanitize.readers import remote_input
 from sanitize.readers.remote_input import InputSet
 from sanitize.readers.sandbox import SandboxedReader, input_bytes_of_task, survey_in_sandbox
 from sanitize.readers.staging import build_documents
+from sanitize.readers.standard_form import describe_chosen_text
 from sanitize.readers.survey import (
     DocumentSample,
     IndexedInput,
@@ -86,7 +86,12 @@ from sanitize.storage.disk_errors import (
     make_disk_error,
     translate_disk_errors,
 )
-from sanitize.storage.locks import lock_output, lock_workspace
+from sanitize.storage.locks import (
+    is_unmoved,
+    lock_output,
+    lock_workspace,
+    remove_locked_folder,
+)
 from sanitize.storage.parquet_files import read_table, write_table_rows
 from sanitize.storage.private_folder import (
     DOCUMENTS_FOLDER,
@@ -181,13 +186,14 @@ class IndexBuilder:
                 for name in (private_folder.INDEX_FILE, private_folder.FETCHED_FOLDER)
             )
         ):
-            shutil.rmtree(self._workspace, ignore_errors=True)
+            remove_locked_folder(self._workspace)
 
     def _clean_up(self) -> None:
         """Close the engine and delete leftovers of unfinished tasks. Called by the holder of WORK's
         lock after all work has ended."""
         self.tasks.engine.close()
-        private_folder.remove_leftovers(self._workspace)
+        if is_unmoved(self._workspace):
+            private_folder.remove_leftovers(self._workspace)
 
     def _survey_inputs(self, input_set: InputSet, earlier: IndexedInput | None = None) -> Survey:
         """Survey the inputs; with `earlier`, only the files that an append adds to them."""
@@ -294,10 +300,7 @@ class IndexBuilder:
                     functools.partial(self._survey_inputs, input_set),
                 )
         if inputs.survey.roles.is_chosen:
-            inputs.notes.append(
-                f"the main text is {inputs.survey.layout.main_path}, since no column is called"
-                " text; --text-column names another"
-            )
+            inputs.notes.append(describe_chosen_text(inputs.survey.layout.main_path))
         if count := inputs.survey.files_without_split:
             inputs.notes.append(
                 f"files in train whose paths name no split: {count:,} (known are train, validation,"
@@ -414,6 +417,12 @@ class IndexBuilder:
     def _cut_into_tasks(self, survey: Survey, staged: Mapping[int, StagingResult]) -> ReadCorpus:
         """The documents that were read, cut into tasks behind those of the closed increments."""
         inputs = self.inputs
+        guessed = [pair for result in staged.values() for pair in result.guessed_encodings.items()]
+        if files := dict(sorted(guessed)):
+            inputs.notes.append(
+                f"read in an encoding that was guessed, since they are not UTF-8: {len(files):,}"
+                f" files ({_list_some([f'{path}: {files[path]}' for path in files])})"
+            )
         documents = _combine_documents(inputs, survey, staged)
         new_files = [
             file for file in documents.files if file.first_doc_no >= inputs.earlier.document_count
@@ -670,6 +679,10 @@ class IndexBuilder:
             )
             for path, size in self._surveyed_files
         )
+
+
+def _list_some(items: Sequence[str]) -> str:
+    return ", ".join(items[:5]) + (", ..." if len(items) > 5 else "")
 
 
 def _combine_documents(

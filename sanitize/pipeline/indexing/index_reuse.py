@@ -21,6 +21,7 @@ from sanitize.plans.detection_spec import describe_difference
 from sanitize.plans.settings import Settings
 from sanitize.readers.standard_form import with_shape
 from sanitize.readers.survey import IndexedInput, StagingLayout, Survey
+from sanitize.stages.privacy_ledger import keep_prior_runs
 from sanitize.storage import private_folder
 from sanitize.storage.files import input_sha256, stat_file
 from sanitize.storage.private_folder import (
@@ -213,6 +214,7 @@ def keep_or_discard_index(inputs: IndexInputs) -> IndexOrigin | None:
         f"the index in {inputs.workspace} was built with {difference}; it is rebuilt, and the"
         " results based on it are deleted"
     )
+    keep_prior_runs(inputs.workspace / RUNS_FOLDER)
     (inputs.workspace / INDEX_FILE).unlink()
     run_folders = [
         path

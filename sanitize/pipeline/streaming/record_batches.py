@@ -367,11 +367,11 @@ class DictBatch:
         for row, record in enumerate(self.rows):
             if record is None or row in self.quarantined:
                 continue
-            if layout.main_column not in record:
+            if layout.main_column not in record and not layout.roles.is_chosen:
                 self._quarantine(row, "no_text")
                 continue
             if not layout.main_path.steps and not isinstance(
-                record[layout.main_column], str | None
+                record.get(layout.main_column), str | None
             ):
                 self._quarantine(row, "wrong_type")
                 continue

@@ -43,8 +43,9 @@ from sanitize.readers.byte_streams import (
     open_stream,
     read_guarded,
 )
-from sanitize.readers.jsonl import iter_lines
-from sanitize.readers.mail import decode_text, iter_mails
+from sanitize.readers.encodings import decode_with_guess
+from sanitize.readers.jsonl import RepeatedKey, iter_lines, load_json
+from sanitize.readers.mail import iter_mails
 from sanitize.readers.standard_form import is_binary
 from sanitize.readers.survey import REASONS, InputUnit, Roles, parse_mail, survey_inputs
 from sanitize.storage import parquet_files
@@ -103,12 +104,20 @@ class _BatchBuilder:
 def parse_json_line(line: bytes) -> tuple[Row | None, str]:
     """(the JSON object in a line, "") or (None, the reason why there is none)."""
     try:
-        record = json.loads(line)
+        record = load_json(line)
     except UnicodeDecodeError:
         return None, "not_utf8"
+    except RepeatedKey:
+        return None, "repeated_key"
     except (ValueError, RecursionError):
         return None, "not_json"
     return (record, "") if isinstance(record, dict) else (None, "not_an_object")
+
+
+def _decode_line(line: bytes, text_field: str) -> tuple[Row | None, str]:
+    """(the record of a line of text, "") or (None, the reason why there is none)."""
+    text = decode_with_guess(line)
+    return (None, "unknown_encoding") if text is None else ({text_field: text}, "")
 
 
 def _decode_with_escapes(line: bytes) -> str:
@@ -125,7 +134,7 @@ def read_descriptor(
     """Batches of JSON lines from an open file descriptor, such as standard input, as they arrive.
 
     With `text_field` each line, also an empty one, is the text of a record with this field alone;
-    bytes that are not UTF-8 are decoded as Windows-1252, as in text files."""
+    the encoding of one that is not UTF-8 is guessed from it, as in text files."""
     builder, line_no, incomplete, is_cut = _BatchBuilder(max_records), 0, b"", False
 
     def add_line(line: bytes) -> StreamBatch | None:
@@ -140,14 +149,7 @@ def read_descriptor(
             record, reason = (
                 parse_json_line(line)
                 if text_field is None
-                else (
-                    {
-                        text_field: decode_text(
-                            line.removeprefix(UTF8_BOM) if line_no == 1 else line, None
-                        )
-                    },
-                    "",
-                )
+                else _decode_line(line.removeprefix(UTF8_BOM) if line_no == 1 else line, text_field)
             )
         entry = (
             QuarantineEntry(
@@ -663,7 +665,7 @@ class ParquetFolderSink:
 
     def put(self, batch: StreamBatch) -> None:
         """See `Sink`."""
-        table = batch.table if isinstance(batch, ArrowBatch) else _to_table(batch.rows)  # type: ignore[attr-defined]
+        table = batch.table if isinstance(batch, ArrowBatch) else records_to_table(batch.rows)  # type: ignore[attr-defined]
         self._tables.append(table)
         self._row_count += table.num_rows
         self._byte_count += table.nbytes
@@ -733,7 +735,7 @@ def _build_file_name(number: int) -> str:
     return f"part-{number:05d}.parquet"
 
 
-def _to_table(rows: Sequence[Row | None]) -> pa.Table:
+def records_to_table(rows: Sequence[Row | None]) -> pa.Table:
     """Records as columns. Turns without a common type become lists of JSON, as in a run; another
     column with values of several types becomes text: strings unchanged, everything else as JSON."""
     names = dict.fromkeys(name for row in rows for name in row or ())

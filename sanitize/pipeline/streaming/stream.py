@@ -102,13 +102,18 @@ from sanitize.plans.python_api import (
     to_python_names,
 )
 from sanitize.plans.settings import Settings, settings_of
-from sanitize.readers.standard_form import with_shape
+from sanitize.readers.standard_form import describe_chosen_text, with_shape
 from sanitize.stages.finder_pass import TextSearch
 from sanitize.storage import private_folder
 from sanitize.storage.corpus import CellColumn, flatten_cells
 from sanitize.storage.disk_errors import refuse_unwritable_path, translate_disk_errors
 from sanitize.storage.files import closed_streams, fsync
-from sanitize.storage.locks import lock_output, lock_workspace
+from sanitize.storage.locks import (
+    lock_output,
+    lock_workspace,
+    remove_locked_folder,
+    require_unmoved,
+)
 from sanitize.storage.records.splits import split_rank
 from sanitize.storage.remote_storage import require_local_path
 from sanitize.storage.task_records import hash_json
@@ -213,7 +218,7 @@ class StreamProcessor:
             require_local_path(state) if state is not None else None,
         )
         self._stack = contextlib.ExitStack()
-        self.documents_in = self.documents_out = self.swept_count = 0
+        self.documents_in = self.documents_out = self.swept_count = self._batch_count = 0
         self.inconclusive: Counter[str] = Counter()
         self.by_kind: dict[str, dict[str, int]] = {}
         self.quarantine_reasons: dict[str, int] = {}
@@ -248,7 +253,7 @@ class StreamProcessor:
         still held."""
         mistake = kind is not None and issubclass(kind, UsageError | InputRefused)
         if mistake and self._is_new_state and not StreamState.exists(self.state_folder):
-            shutil.rmtree(self.state_folder, ignore_errors=True)
+            remove_locked_folder(self.state_folder)
 
     def _open(self) -> None:
         _refuse_fork()
@@ -284,6 +289,8 @@ class StreamProcessor:
             self.sources, self.sinks = dict(saved.sources), dict(saved.sinks)
             if saved.shape is not None:
                 roles = replace(roles, text=saved.shape.texts, shape=saved.shape)
+            elif main := saved.find_chosen_text(roles.text[0]):
+                roles = replace(roles, text=(main,), is_chosen=True)
             self.layout = StreamLayout(
                 roles,
                 columns.policies,
@@ -404,7 +411,7 @@ class StreamProcessor:
             ):
                 # the first records that can be read decide, as the first file of a run does
                 roles = with_shape(self.layout.roles, batch.infer_schema())
-                if roles.shape is not None:
+                if roles != self.layout.roles:
                     self.layout = StreamLayout(
                         roles,
                         self.layout.policies,
@@ -441,6 +448,7 @@ class StreamProcessor:
         if self.component_pools is not None:
             self.component_pools.confirm()
         self.position += len(batch)
+        self._batch_count += 1
         if source is not None:
             self.sources.setdefault(name_path(source), {"records": 0})["records"] += len(batch)
         self.documents_in += len(batch)
@@ -472,6 +480,8 @@ class StreamProcessor:
             f"--{option} {name}: no record had such a column"
             for name, option in self._missing_columns.items()
         ]
+        if self.layout.roles.is_chosen:
+            notes.append(describe_chosen_text(self.layout.main_path))
         if len(self.splits) > 1:
             notes.append(
                 f"the input has the splits {', '.join(sorted(self.splits, key=split_rank))}; a"
@@ -554,6 +564,7 @@ class StreamProcessor:
                 column_value_bytes=column_value_bytes,
                 quarantine_bytes=quarantine_bytes,
             )
+            require_unmoved(self.state_folder)
             self._state.write(self.state_folder)
             failpoints.hit("stream:committed")
             self.value_log.delete_stale_files()
@@ -647,6 +658,9 @@ class StreamProcessor:
             )
             for kind, counts in sorted(self.by_kind.items())
         }
+        # without a state, a single batch is the whole corpus
+        is_whole = self._given_state is None and self._batch_count == 1
+        left_out_finders = [] if is_whole else self._left_out_finders
         return StreamResult(
             documents_in=self.documents_in,
             documents_out=self.documents_out,
@@ -659,7 +673,7 @@ class StreamProcessor:
             by_kind=kinds,
             notes=[
                 *self.notes,
-                *(_SECOND_ROUND_NOTE.format(finder=finder) for finder in self._left_out_finders),
+                *(_SECOND_ROUND_NOTE.format(finder=finder) for finder in left_out_finders),
             ],
             swept=self.swept_count,
             inconclusive=dict(sorted(self.inconclusive.items())),
@@ -667,7 +681,7 @@ class StreamProcessor:
             position=self.position,
             changed=self.documents_in > 0,
             seconds=round(seconds, 2),
-            plan_hash=self.plan.hash(),
+            plan_hash=self._given_plan.public_hash,
             state=str(self._given_state) if self._given_state is not None else None,
             shape=shape.describe() if (shape := self.layout.roles.shape) is not None else "",
             verify=self.settings.verify,

@@ -160,6 +160,11 @@ class StreamState:
                 f"{folder / _FILE}: is damaged: an entry of it has another form. {remedy}"
             ) from None
 
+    def find_chosen_text(self, given: str) -> str | None:
+        """The main text if the first records chose it, not the options (`given`)."""
+        main = next((str(one.path) for one in self.text_fields if one.rank < 0), given)
+        return main if main != given and self.shape is None else None
+
     def write(self, folder: Path) -> None:
         """Put this state in the place of that in the folder, with one rename."""
         write_json(folder / _FILE, to_json(self))

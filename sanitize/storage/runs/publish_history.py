@@ -18,27 +18,35 @@ import pyarrow.parquet as pq
 
 from sanitize.errors import OutputBroken
 from sanitize.storage import private_folder
-from sanitize.storage.files import file_sha256, read_json, read_saved_json, write_json
+from sanitize.storage.corpus import with_run_hash
+from sanitize.storage.files import (
+    file_sha256,
+    keep_latest,
+    read_json,
+    read_saved_json,
+    write_json,
+)
 from sanitize.storage.private_folder import PUBLISHED_FOLDER, RUNS_FOLDER, VAULT_FOLDER
 from sanitize.storage.remote_storage import is_url
 from sanitize.storage.task_records import hash_json
 
 # what every reader of a record relies on
-_COMMAND_KEYS = {"out": str, "inputs": list, "settings": dict, "plan": dict, "plan_hash": str}
+_COMMAND_KEYS = {"out": str, "inputs": list, "settings": dict, "plan": dict, "run_hash": str}
 
 
 def record_command(
     workspace: Path, command: Mapping[str, Any], output: Path, manifest_sha256: str
 ) -> None:
     """Store a command just before its output is swapped in: `out`, `inputs`, `settings`, `plan`
-    (resolved) and `plan_hash`.
+    (resolved) and `run_hash`.
 
     With them the paths of the folder `output` and of the inputs from WORK; `manifest_sha256`, by
     which the output is recognised: of the new manifest, and of the present one if it is of the same
     command, as the swap may not happen; and `replaced_sha256`, of the manifests of other outputs
     that were at this path. The caller holds WORK's lock."""
     # a damaged record is written again
-    earlier = read_json(_record_path(workspace, command)) or {}
+    path = _record_path(workspace, command)
+    earlier = read_json(path) or {}
     present_sha256 = hash_manifest(output)
     manifest_hashes, replaced = [manifest_sha256], set(earlier.get("replaced_sha256", ()))
     if present_sha256 is not None and present_sha256 in earlier.get("manifest_sha256", ()):
@@ -57,8 +65,9 @@ def record_command(
     }
     with private_folder.set_umask(0o077):
         # OUT is written under the user's own mask, this is not for others
-        private_folder.make_private_folder(workspace / PUBLISHED_FOLDER)
-        write_json(_record_path(workspace, command), record)
+        folder = private_folder.make_private_folder(workspace / PUBLISHED_FOLDER)
+        write_json(path, record)
+        keep_latest(path, set(folder.glob("*.json")) - {path})
 
 
 def relocate_command(
@@ -95,7 +104,7 @@ def path_from_workspace(workspace: Path, path: Path) -> str:
 
 
 def _record_path(workspace: Path, command: Mapping[str, Any]) -> Path:
-    return workspace / PUBLISHED_FOLDER / f"{hash_json(command['out'], command['plan_hash'])}.json"
+    return workspace / PUBLISHED_FOLDER / f"{hash_json(command['out'], command['run_hash'])}.json"
 
 
 def find_reversible_outputs(workspace: Path) -> list[str]:
@@ -105,12 +114,12 @@ def find_reversible_outputs(workspace: Path) -> list[str]:
     for command in list_commands(workspace):
         output, labels = (
             str(command["out"]),
-            workspace / RUNS_FOLDER / str(command["plan_hash"]) / VAULT_FOLDER / "labels",
+            workspace / RUNS_FOLDER / str(command["run_hash"]) / VAULT_FOLDER / "labels",
         )
         manifest = None if is_url(output) else read_json(Path(output) / "manifest.json")
         if (
             manifest
-            and manifest.get("plan_hash") == command["plan_hash"]
+            and with_run_hash(manifest).get("run_hash") == command["run_hash"]
             and any(map(_count_rows, labels.glob("*.parquet")))
         ):
             outputs.append(output)
@@ -140,6 +149,7 @@ def list_commands(workspace: Path) -> list[Mapping[str, Any]]:
         command = read_saved_json(path, remedy)
         if command is None:  # deleted since the folder was listed
             continue
+        command = with_run_hash(command)
         for name, expected_type in _COMMAND_KEYS.items():
             if not isinstance(command.get(name), expected_type):
                 raise OutputBroken(

@@ -15,9 +15,14 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from sanitize.errors import OutputBroken, UsageError, suggest_names
-from sanitize.storage.files import read_saved_json, write_json
+from sanitize.storage.files import keep_latest, read_saved_json, write_json
 from sanitize.storage.parquet_files import read_table
-from sanitize.storage.private_folder import INDEX_FILE, RUNS_FOLDER, SavedIndex
+from sanitize.storage.private_folder import (
+    INDEX_FILE,
+    OCCURRENCES_FOLDER,
+    RUNS_FOLDER,
+    SavedIndex,
+)
 from sanitize.storage.runs.publish_history import list_commands
 
 PLAN_FILE = "plan.json"
@@ -45,8 +50,9 @@ COLUMN_VALUES_FOLDER = "vault/column_values"
 
 @dataclass(frozen=True, kw_only=True)
 class SavedRun:
-    """A run in WORK: its folder, which is named by the hash of its plan, and of its plan.json the
-    name, the parts (`drop` or `edit`, name) in order, and the keys that have a value."""
+    """A run in WORK: its folder, which is named by the run hash (of plan, input and options), and
+    of its plan.json the name, the parts (`drop` or `edit`, name) in order, and the keys that have a
+    value."""
 
     folder: Path
     plan: str
@@ -76,7 +82,7 @@ class SavedRun:
         )
 
 
-def is_plan_hash(value: object) -> bool:
+def is_run_hash(value: object) -> bool:
     """True for the hash of a plan, which names the folder of a run. The hash of a manifest has to
     be checked before it is a part of a path: a manifest may come from anywhere."""
     return isinstance(value, str) and re.fullmatch("[0-9a-f]{16}", value) is not None
@@ -89,8 +95,10 @@ def read_plan(run_folder: Path) -> Mapping[str, Any] | None:
 
 
 def write_plan(run_folder: Path, settings: Mapping[str, Any]) -> None:
-    """Write plan.json of a run: its plan with all settings."""
-    write_json(run_folder / PLAN_FILE, settings)
+    """Write plan.json of a run: its plan with all settings. It is then the latest run of WORK."""
+    path = run_folder / PLAN_FILE
+    write_json(path, settings)
+    keep_latest(path, set(run_folder.parent.glob(f"*/{PLAN_FILE}")) - {path})
 
 
 def list_runs(work: Path) -> list[SavedRun]:
@@ -109,7 +117,7 @@ def _list_started(work: Path) -> list[Path]:
 
 
 def find_run(work: Path, name: str | None) -> SavedRun | None:
-    """The run that `name` selects: a plan name (its latest run), a plan hash, or a unique prefix of
+    """The run that `name` selects: a plan name (its latest run), a run hash, or a unique prefix of
     one.
 
     Without a name the latest run, or None if there is no run yet. Raises UsageError for an unknown
@@ -136,21 +144,21 @@ def find_run(work: Path, name: str | None) -> SavedRun | None:
     raise UsageError(f"{work}: there is no run {name[:60]!r}; {suggest_names(name, names)}")
 
 
-def require_index_of_run(work: Path, plan_hash: str, out: str) -> SavedIndex:
+def require_index_of_run(work: Path, run_hash: str, out: str) -> SavedIndex:
     """The index of WORK, which has the run of this plan that published OUT. Raises UsageError where
     it has not: WORK belongs to other runs, or its index was rebuilt since; and OutputBroken where
     only plan.json or index.json is missing or damaged."""
-    index, folder = SavedIndex.read(work), work / RUNS_FOLDER / plan_hash
+    index, folder = SavedIndex.read(work), work / RUNS_FOLDER / run_hash
     if folder.is_dir():
         has_plan = (folder / PLAN_FILE).is_file()
         if has_plan and index is not None:
             return index
-        name = INDEX_FILE if has_plan else f"{RUNS_FOLDER}/{plan_hash}/{PLAN_FILE}"
+        name = INDEX_FILE if has_plan else f"{RUNS_FOLDER}/{run_hash}/{PLAN_FILE}"
         raise OutputBroken(
             f"{work}: {name} is missing or damaged. Restore the private folder, or move it and"
             f" {out} away and run the same command again"
         )
-    if any(command.get("plan_hash") == plan_hash for command in list_commands(work)):
+    if any(command.get("run_hash") == run_hash for command in list_commands(work)):
         raise UsageError(
             f"{work}: the run that wrote {out} used an earlier index, and its tables were deleted"
             " when a run with another input or other finders rebuilt the index. Run the command"
@@ -175,6 +183,15 @@ def list_selected_ids(run_folder: Path, shard_count: int) -> list[Path]:
     first shards; none where its plan selects all."""
     files = sorted((run_folder / SELECTED_IDS_FOLDER).glob("*.parquet"))
     return [path for path in files if int(path.stem) < shard_count]
+
+
+def list_removable_occurrences(work: Path, run_folder: Path, names: Sequence[str]) -> list[Path]:
+    """The files, by these names, of the occurrences that a run worked on: those that its plan
+    selected, or all of the index, and those that it swept."""
+    selected = run_folder / "selected" / "occurrences"
+    folder = selected if selected.is_dir() else work / OCCURRENCES_FOLDER
+    swept = [run_folder / RUN_TABLE_FOLDERS["swept"] / name for name in names]
+    return [*(folder / name for name in names), *(path for path in swept if path.is_file())]
 
 
 def find_unselected_values(

@@ -3,12 +3,16 @@ number."""
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from sanitize.storage.corpus import DocumentFile
-from sanitize.storage.views.sql_text import SqlView, quote_name, read_parquet_expression
+from sanitize.storage.views.sql_text import (
+    SqlView,
+    make_sql_names,
+    quote_name,
+    read_parquet_expression,
+)
 
 
 def documents_view(documents: Sequence[DocumentFile]) -> SqlView:
@@ -42,16 +46,3 @@ def documents_view(documents: Sequence[DocumentFile]) -> SqlView:
         )
         parts.append(f"SELECT {', '.join([number, *others])} FROM {read}")  # noqa: S608 - names are quoted
     return SqlView("documents", " UNION ALL BY NAME ".join(parts), paths)
-
-
-def make_sql_names(names: Iterable[str]) -> dict[str, str]:
-    """The names of columns in SQL, which does not distinguish case and has no empty names: `Text`
-    beside `text` is `Text_1`, and an empty name is `column`. Names in lower case stay."""
-    used, sql_names = set[str](), dict[str, str]()
-    for name in sorted(names, key=lambda name: name != name.lower()):
-        candidates = itertools.chain(
-            [name or "column"], (f"{name or 'column'}_{number}" for number in itertools.count(1))
-        )
-        sql_names[name] = next(one for one in candidates if one.casefold() not in used)
-        used.add(sql_names[name].casefold())
-    return sql_names

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sanitize.storage.views.sql_text import quote_literal, quote_name
+from sanitize.storage.views.sql_text import make_sql_names, quote_literal, quote_name
 
 if TYPE_CHECKING:
     import polars as pl
@@ -129,10 +129,11 @@ def _mask_by_type(column: str, column_type: Any, depth: int = 0) -> str:
             f" {_mask_by_type(f'x{depth}', column_type.children[0][1], depth + 1)})"
         )
     if name == "struct":
+        names = make_sql_names(n for n, _ in column_type.children)
         fields = (
-            f"{quote_name(n)} :="
-            f" {_mask_by_type(f'struct_extract({column}, {quote_literal(n)})', t, depth)}"
-            for n, t in column_type.children
+            f"{quote_name(names[n])} :="
+            f" {_mask_by_type(f'struct_extract_at({column}, {position})', t, depth)}"
+            for position, (n, t) in enumerate(column_type.children, 1)
         )
         return f"CASE WHEN {column} IS NULL THEN NULL ELSE struct_pack({', '.join(fields)}) END"
     # bytes, maps, unions and unknown types

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from sanitize.core.text_cells import LIST_STEP, get_field_name
 from sanitize.storage import table_schemas
-from sanitize.storage.views.sql_text import SqlView, empty_select, quote_literal, quote_name
+from sanitize.storage.views.sql_text import SqlView, empty_select, quote_name
 
 if TYPE_CHECKING:
     import duckdb
@@ -32,10 +31,11 @@ _WORDS_EXPRESSION = (
 def ngrams_select(
     connection: duckdb.DuckDBPyConnection,
     views: Mapping[str, SqlView],
-    leaves: Sequence[Sequence[str]],
+    leaves: Sequence[tuple[str, Sequence[int | None]]],
 ) -> str:
     """SQL for the table `ngrams` over the raw documents. Each query reads all texts; a filter on
-    `n` skips the other sizes."""
+    `n` skips the other sizes. A leaf is a column and the path in it: the position of a field in its
+    struct, or None for the elements of a list."""
     import duckdb
 
     try:
@@ -44,9 +44,9 @@ def ngrams_select(
         return empty_select(table_schemas.NGRAMS.schema)
     kinds = dict(zip(relation.columns, relation.types, strict=True))
     columns = [
-        _text_expression(quote_name(leaf[0]), kinds[leaf[0]], leaf[1:])
-        for leaf in leaves
-        if leaf[0] in kinds
+        _text_expression(quote_name(column), kinds[column], steps)
+        for column, steps in leaves
+        if column in kinds
     ]
     word_queries = [
         f"SELECT doc_no, {_WORDS_EXPRESSION} AS words FROM "  # noqa: S608 - names are quoted
@@ -87,27 +87,26 @@ def ngrams_select(
 
 
 def _text_expression(
-    column: str, column_type: Any, steps: Sequence[str], depth: int = 0
+    column: str, column_type: Any, steps: Sequence[int | None], depth: int = 0
 ) -> tuple[str, bool]:
-    """SQL for the texts of a column at the end of a path of steps, and True if the expression is a
-    list of texts."""
+    """SQL for the texts of a column at the end of a path, and True if the expression is a list of
+    texts. Fields are taken by position: DuckDB renames those whose names differ by case alone, and
+    cannot take one with an empty name."""
     if not steps:
         return column, False
-    name = column_type.id.lower()
-    if steps[0] == LIST_STEP:
-        if name == "map":  # in the standard form a map is a list of its entries
-            children = dict(column_type.children)
-            text = f"map_{steps[1]}s({column})"
-            return _list_expression(text, children[steps[1]], steps[2:], depth)
-        return _list_expression(column, column_type.children[0][1], steps[1:], depth)
-    children, field = dict(column_type.children), get_field_name(steps[0])
-    return _text_expression(
-        f"struct_extract({column}, {quote_literal(field)})", children[field], steps[1:], depth
-    )
+    children, position = column_type.children, steps[0]
+    if position is not None:
+        field = f"struct_extract_at({column}, {position + 1})"
+        return _text_expression(field, children[position][1], steps[1:], depth)
+    entry = steps[1] if column_type.id.lower() == "map" else None
+    if entry is not None:  # in the standard form a map is a list of its entries
+        name, entry_type = children[entry]
+        return _list_expression(f"map_{name}s({column})", entry_type, steps[2:], depth)
+    return _list_expression(column, children[0][1], steps[1:], depth)
 
 
 def _list_expression(
-    column: str, element_type: Any, steps: Sequence[str], depth: int
+    column: str, element_type: Any, steps: Sequence[int | None], depth: int
 ) -> tuple[str, bool]:
     text, is_list = _text_expression(f"y{depth}", element_type, steps, depth + 1)
     elements = (

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -68,3 +69,16 @@ def check_encodable(text: str) -> str:
             " cannot be read. Rename it"
         )
     return text
+
+
+def make_sql_names(names: Iterable[str]) -> dict[str, str]:
+    """The names of columns in SQL, which does not distinguish case and has no empty names: `Text`
+    beside `text` is `Text_1`, and an empty name is `column`. Names in lower case stay."""
+    used, sql_names = set[str](), dict[str, str]()
+    for name in sorted(names, key=lambda name: name != name.lower()):
+        candidates = itertools.chain(
+            [name or "column"], (f"{name or 'column'}_{number}" for number in itertools.count(1))
+        )
+        sql_names[name] = next(one for one in candidates if one.casefold() not in used)
+        used.add(sql_names[name].casefold())
+    return sql_names

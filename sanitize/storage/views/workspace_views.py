@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sanitize.core.text_cells import NUMBER_STEP, LeafPath
+from sanitize.core.text_cells import LIST_STEP, NUMBER_STEP, LeafPath, get_field_name
 from sanitize.errors import OutputBroken
 from sanitize.storage import table_schemas
 from sanitize.storage.corpus import DocumentFile
@@ -31,12 +31,13 @@ from sanitize.storage.runs.run_folders import (
     list_folders,
     list_parquet_files,
 )
-from sanitize.storage.views.documents_view import documents_view, make_sql_names
+from sanitize.storage.views.documents_view import documents_view
 from sanitize.storage.views.masks import UNMASKED_COLUMNS, mask_column
 from sanitize.storage.views.ngrams_view import ngrams_select
 from sanitize.storage.views.sql_text import (
     SqlView,
     empty_select,
+    make_sql_names,
     quote_literal,
     quote_name,
     read_parquet_expression,
@@ -44,6 +45,7 @@ from sanitize.storage.views.sql_text import (
 
 if TYPE_CHECKING:
     import duckdb
+    import pyarrow as pa
 
 # table -> query of sql/ that computes it on demand, over the raw tables
 COMPUTED_TABLES = {"users": "document_users", "value_users": "value_users"}
@@ -85,7 +87,7 @@ def build_views(
     )
     found.setdefault("users", SqlView("users", users))
     names = make_sql_names(documents[0].columns if documents else ())
-    leaves = [(names.get(column, column), *steps) for column, *steps in _indexed_leaves(work)]
+    leaves = [(names.get(column, column), steps) for column, steps in _indexed_leaves(work)]
     computed = {
         "value_users": computed_queries["value_users"],
         "ngrams": ngrams_select(connection, found, leaves),
@@ -152,9 +154,24 @@ def _parts_view(run: SavedRun | None) -> SqlView:
     )
 
 
-def _indexed_leaves(work: Path) -> list[tuple[str, ...]]:
-    """The leaves of texts that the index lists: column, then the steps of the path in it."""
+def _indexed_leaves(work: Path) -> list[tuple[str, list[int | None]]]:
+    """The leaves of texts that the index lists: column, then the path in it by positions."""
     index = SavedIndex.read(work)
-    leaves = index.leaves if index else (LeafPath("text"),)
-    texts = [leaf.stored for leaf in leaves if leaf.steps[-1:] != (NUMBER_STEP,)]
-    return [(leaf.column, *leaf.steps) for leaf in texts]
+    if index is None:
+        return [("text", [])]
+    texts = [leaf.stored for leaf in index.leaves if leaf.steps[-1:] != (NUMBER_STEP,)]
+    return [(leaf.column, _list_positions(leaf, index.documents.schema)) for leaf in texts]
+
+
+def _list_positions(leaf: LeafPath, schema: pa.Schema) -> list[int | None]:
+    """The position of each field of a path in its struct; None for the elements of a list."""
+    positions: list[int | None] = []
+    data_type = schema.field(leaf.column).type
+    for step in leaf.steps:
+        if step == LIST_STEP:
+            positions.append(None)
+            data_type = data_type.value_type
+        else:
+            positions.append(data_type.get_field_index(get_field_name(step)))
+            data_type = data_type.field(positions[-1]).type
+    return positions

@@ -31,6 +31,7 @@ _SEARCHED_RANGES = (
 )
 _FILLERS = [
     0x034F,
+    0x20E3,  # the frame of a keycap
     0x115F,
     0x1160,
     0x17B4,
@@ -72,6 +73,11 @@ def find_character_places(buffers: TextBuffers, classes: int) -> tuple[I64, ...]
             return places
         for block in np.flatnonzero(unknown).tolist():
             _look_up_block(block)
+
+
+def is_invisible(code: int) -> bool:
+    """Whether a code point, of a character that `find_character_places` found, is invisible."""
+    return bool(_CLASSES[code] & INVISIBLE)
 
 
 def _look_up_block(block: int) -> None:

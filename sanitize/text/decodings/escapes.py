@@ -34,6 +34,7 @@ from sanitize.text.decodings.character_classes import (
     NO_BREAK_SPACE,
     OTHER_DIGIT,
     find_character_places,
+    is_invisible,
 )
 from sanitize.text.decodings.decoded_pieces import Decoding, EncodedSpans
 
@@ -247,6 +248,17 @@ def _decode_quoted_printable(escape: bytes) -> bytes:
 def _decode_wrapped_sign(escape: bytes) -> bytes:
     """Returns the @ of a bounced address, or what Exchange encodes as `+40` or `_`."""
     return _decode_hex_escape(escape) if len(escape) == 3 else b"@" if escape == b"=" else b" "
+
+
+def normalise_character(char: bytes) -> bytes:
+    """The ASCII character of a decimal digit or a full-width character (U+FF01 to U+FF5E), nothing
+    for an invisible character; others as they are."""
+    code = ord(char.decode())
+    if 0xFF01 <= code <= 0xFF5E:
+        return bytes((code - 0xFEE0,))
+    if is_invisible(code):
+        return b""
+    return char if unicodedata.decimal(chr(code), None) is None else _decode_digit(char)
 
 
 def _decode_digit(char: bytes) -> bytes:

@@ -229,6 +229,7 @@ def _ordinary_words() -> list[str]:
         f" {words.KOREAN_NO_NAMES}"
     )
     listed += f" {words.CHINESE_LABELS} {words.JAPANESE_LABELS} {words.CHINESE_CLOSINGS}"
+    listed += f" {words.KOREAN_LABELS} {words.CONTACT_LABELS} {words.KOREAN_CONTACT_WORDS}"
     return sorted({word for word in listed.split() if len(word) > 1})
 
 
@@ -812,7 +813,8 @@ def _is_no_ordinary_word(texts: TextBuffers, start: I64, end: I64, *, is_sure: b
         )
         is_japanese = name.str.contains(rf"\A{_load_patterns().japanese_family}")
         is_ordinary |= name.str.contains(
-            r"(?:大学|大學|学院|學院|中学|中學|医院|醫院|集团|集團|银行|銀行|公司)\z"
+            r"(?:大学|大學|学院|學院|中学|中學|医院|醫院|集团|集團|银行|銀行|公司|"
+            rf"{_join(words.KOREAN_CONTACT_ENDINGS)})\z"
         )
         is_ordinary |= (
             name.str.contains(rf"[{words.ORGANIZATION_CHARACTERS}]\z")

@@ -369,6 +369,7 @@ JAPANESE_GIVEN_NAME_ENDINGS = "郎朗子美介助輔太香代乃奈菜恵江樹�
 # between a name and its address or telephone number, in all three languages
 CONTACT_LABELS = (
     "电话 手机 手机号 邮箱 联系电话 联系方式 電話 手機 信箱 携帯 携帯電話 メール 전화 이메일 tel"
+    " 휴대폰 휴대전화 핸드폰 연락처 팩스 직통 "
     " TEL Tel email Email E-mail mail"
 )
 
@@ -391,3 +392,8 @@ KOREAN_NO_NAMES = (
     " 고등학 문화재 성직자 전화기 정치인 유명인 "
     "현지인 한국인 외국인 장애인 연구원 공무원 임직원"
 )
+# beside an address or a telephone number, and the ends of such words
+KOREAN_CONTACT_WORDS = (
+    "문의 문의처 주소 예약 상담 상담실 고객센터 담당부서 이메일 전자우편 우편번호"
+)
+KOREAN_CONTACT_ENDINGS = "전화 번호 연락처 휴대폰 핸드폰 메일 팩스 문의"

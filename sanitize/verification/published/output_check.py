@@ -13,11 +13,11 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Annotated, Any
 
-from sanitize.core.command_results import IF_SET, CommandResult
+from sanitize.core.command_results import IF_SET, CommandResult, MeasuredRecall
 from sanitize.core.engine import Engine, TaskResult
 from sanitize.core.progress import ProgressCallback, ProgressUpdate, ignore_progress
 from sanitize.core.table_rendering import SummaryTable
-from sanitize.core.verdict import describe_search
+from sanitize.core.verdict import describe_recall, describe_search, name_label_command
 from sanitize.engines.local import LocalEngine
 from sanitize.errors import LeakFound, OutputBroken, SanitizeError, UsageError, suggest_names
 from sanitize.kinds.custom_kind import published_custom_kinds
@@ -34,16 +34,20 @@ from sanitize.storage.private_folder import (
     VALUES_FOLDER,
     SavedIndex,
 )
+from sanitize.storage.records.label_scores import read_scores
 from sanitize.storage.remote_storage import is_url, redact_url
 from sanitize.storage.runs.run_folders import (
     ERASED_VALUES_FILE,
     list_column_values,
+    list_removable_occurrences,
     list_selected_ids,
     require_index_of_run,
 )
 from sanitize.verification.attribution import DrawTimes
 from sanitize.verification.findings import LeakFinding
 from sanitize.verification.leak_check import (
+    PublishedValues,
+    count_removed_values,
     has_erased_values_file,
     leak_error,
     read_erasures,
@@ -71,19 +75,23 @@ _SINGLE_PROCESS_BYTES = 16 << 20
 @dataclass(frozen=True, kw_only=True, repr=False)
 class VerifyResult(CommandResult):
     """The result of `verify`: OUT matches its manifest, and none of `values_checked` values was
-    found in `forms` outside of `kept_originals`, which are where they were kept.
+    found in `forms` outside of `kept_originals`, which are where they were kept. Of these values
+    `values_removed` were removed somewhere; of the others every occurrence is a kept original.
 
     `ambiguous_values` further values, such as names of one word, may mean something else: a match
     of one is no leak. `inconclusive` counts matches that may be a removed value or chance, by kind:
     short ones, and those inside longer words and numbers. A full check also gives `passes`,
     `inconclusive_forms` and `bytes_searched`, by location. `foreign_files`: files that no run
-    published, which were searched too; a name that may hold a value is a number.
+    published, which were searched too; a name that may hold a value is a number. `measured` is what
+    a labelled sample says about the finders; where it is None, `measure_recall_with` is the command
+    that draws and scores one.
     """
 
     leaks: int
     mode: str
     shards: int
     values_checked: int
+    values_removed: int
     forms: Sequence[str]
     inconclusive: Mapping[str, int]
     ambiguous_values: int = 0
@@ -95,6 +103,8 @@ class VerifyResult(CommandResult):
     inconclusive_forms: Annotated[Mapping[str, int] | None, IF_SET] = None
     bytes_searched: Annotated[Mapping[str, int] | None, IF_SET] = None
     foreign_files: Sequence[str] = ()
+    measured: MeasuredRecall | None = None
+    measure_recall_with: Annotated[str | None, IF_SET] = None
 
     def summary_table(self) -> SummaryTable:
         facts = [
@@ -102,10 +112,15 @@ class VerifyResult(CommandResult):
             (
                 "leaks",
                 describe_search(
-                    self.leaks, self.values_checked, len(self.forms), self.kept_originals
+                    self.leaks,
+                    self.values_checked,
+                    self.values_removed,
+                    len(self.forms),
+                    self.kept_originals,
                 ),
             ),
             ("forms", ", ".join(self.forms)),
+            ("recall", describe_recall(self.measured, self.work).text),
             *(
                 [("foreign files", f"{', '.join(self.foreign_files)}; searched too")]
                 if self.foreign_files
@@ -227,7 +242,7 @@ def _verify_folder(
     except (UsageError, LookupError, TypeError, ValueError, AttributeError):
         # an edited manifest can say anything, also that there is nothing to check
         _raise_on_changes(
-            out, publication.read_mac_key(work / RUNS_FOLDER / corpus.manifest["plan_hash"])
+            out, publication.read_mac_key(work / RUNS_FOLDER / corpus.manifest["run_hash"])
         )
         raise
 
@@ -261,9 +276,9 @@ def _verify_corpus(
             f"{out}: was written with --verify off, so there is nothing to check it against; run"
             " again without --verify off, with --replace"
         )
-    plan_hash = str(corpus.manifest["plan_hash"])
-    index = require_index_of_run(work, plan_hash, str(out))
-    run_folder = work / RUNS_FOLDER / plan_hash
+    run_hash = str(corpus.manifest["run_hash"])
+    index = require_index_of_run(work, run_hash, str(out))
+    run_folder = work / RUNS_FOLDER / run_hash
     erased = read_erasures(corpus.manifest, work)
     has_erased_values = has_erased_values_file(run_folder, erased)
     with private_folder.read_workspace(work, "verify") as spill:
@@ -287,6 +302,18 @@ def _verify_corpus(
         )
         try:
             found = _check(engine, corpus, folder, tasks, erased.names, spill, mode)
+            values = PublishedValues.read(corpus.manifest, work, run_folder)
+            names = [task.values.name for task in tasks]
+            values_removed = count_removed_values(
+                engine,
+                counts,
+                values.kinds,
+                values.files,
+                list_removable_occurrences(work, run_folder, names),
+                [task.kept_originals for task in tasks],
+                values.include_ids,
+                spill,
+            )
         finally:
             engine.close()
     kept_originals = sum(shard.kept_expected for shard in found.shards)
@@ -313,11 +340,13 @@ def _verify_corpus(
         raise OutputBroken(f"{out}: {describe_changes(changes)}; run again with --replace")
     folder.require_searchable(foreign_names)
     foreign_files = foreign_names.summarize(folder.foreign)
+    measured = read_scores(work, index.fingerprint)
     return VerifyResult(
         leaks=0,
         mode=mode,
         shards=len(tasks),
         values_checked=counts.searched,
+        values_removed=values_removed,
         forms=list_searched_forms(mode),
         inconclusive=found.inconclusive,
         ambiguous_values=counts.common,
@@ -327,6 +356,8 @@ def _verify_corpus(
         inconclusive_forms=found.inconclusive_forms if mode == "full" else None,
         bytes_searched=found.bytes_searched if mode == "full" else None,
         foreign_files=foreign_files,
+        measured=measured,
+        measure_recall_with=None if measured else name_label_command(str(work)),
         out=str(out),
         work=str(work),
     )

@@ -378,6 +378,7 @@ BAD_LINES = [
     (b"[1]", "not_an_object"),
     (b'{"text": "\xff"}', "not_utf8"),
     (b'{"text": "\\ud800"}', "not_utf8"),
+    (b'{"text": "ann.lee@example.com", "text": "x"}', "repeated_key"),
     (b'{"body": "ann.lee@example.com"}', "no_text"),
     (b'{"text": 7}', "wrong_type"),
     (b'{"text": "' + b"x" * 5_000 + b'"}', "too_large"),
@@ -551,11 +552,12 @@ def test_a_stream_without_a_readable_record_is_refused(
 def test_the_command_reports_a_stream_without_a_readable_record(
     tmp_path: Path, sanitize_stream: StreamCommand
 ) -> None:
-    result = sanitize_stream(tmp_path, UNREADABLE_INPUTS[0][0], "--state", "state")
+    line, options = UNREADABLE_INPUTS[0][:2]
+    result = sanitize_stream(tmp_path, line, "--state", "state", *options)
     assert (result.returncode, result.stdout, list(tmp_path.iterdir())) == (2, b"", [])
     assert (
         result.stderr.startswith(
-            b"error: the stream: none of its 1 record has a text in a column text; "
+            b"error: the stream: none of its 1 record has a text in a column bodi; "
         )
         and result.stderr.count(b"\n") == 1
     )
@@ -883,7 +885,30 @@ def test_columns_have_policies() -> None:
     with pytest.raises(UsageError, match="main text"):
         list(stream([row], plan="surrogates", text_column=("body",), keep=["body"]))
     with pytest.raises(InputRefused, match="text_column"):
-        list(stream([pa.Table.from_pylist([row])], plan="surrogates"))
+        list(stream([pa.Table.from_pylist([row])], plan="surrogates", text_column="boddy"))
+
+
+def test_without_a_column_text_the_first_records_choose_the_main_text(tmp_path: Path) -> None:
+    mail = "ann.lee@example.com"
+    rows = [{"who_no": 1, "body": mail}, {"who_no": 2}, {"body": mail, "note": mail}]
+    for batch in (1, 10):
+        with pytest.warns(UserWarning, match="the main text is body, since no column is called"):
+            assert list(stream(rows, plan="redact", batch=batch)) == [
+                {"who_no": 1, "body": "[EMAIL_ADDRESS]"},
+                {"who_no": 2},
+                {"body": "[EMAIL_ADDRESS]", "note": "[EMAIL_ADDRESS]"},
+            ]
+    state = tmp_path / "state"
+    with pytest.warns(UserWarning, match="the main text is body"):
+        list(stream(rows[:1], plan="redact", state=state, seed=1))
+    with pytest.warns(UserWarning, match="the main text is body"):
+        assert list(stream([{"note": mail, "text": mail}], plan="redact", state=state, seed=1)) == [
+            {"note": "[EMAIL_ADDRESS]", "text": "[EMAIL_ADDRESS]"}
+        ]
+    table = pa.table({"a_id": [1], "body": [mail]})
+    with pytest.warns(UserWarning, match="the main text is body"):
+        (out,) = stream(table, plan="redact")
+    assert out.to_pylist() == [{"a_id": 1, "body": "[EMAIL_ADDRESS]"}]
 
 
 def test_nested_texts_are_edited_and_other_values_unchanged() -> None:
