@@ -276,10 +276,11 @@ def redact(
 
     texts    A text; a list, tuple, Polars or pandas Series of texts (None stays None); or a Polars
              or pandas DataFrame or an Arrow table. Of a frame the text columns are chosen as in a
-             run, or by `text_column`; other columns and the order stay. Columns of bytes are not
-             searched; a warning names them. Another one counts inconclusive matches, which stay. Of
-             more than 10,000 rows or 16 MiB of texts each such part is checked for its own values;
-             `sanitize.run` checks all for all.
+             run, or by `text_column`; other columns and the order stay. Categories that no row
+             has are rewritten, too. Columns of bytes are not searched; a warning names them.
+             Another one counts inconclusive matches, which stay. Of more than 10,000 rows or 16 MiB
+             of texts each such part is checked for its own values; `sanitize.run` checks all for
+             all.
     plan     The name of a shipped plan, the path of a TOML file, or a `Plan`. The texts are the
              whole corpus: what `rmft` keeps and `pseudonymize` replaces consistently is counted
              over them.

@@ -179,6 +179,12 @@ def test_a_text_is_not_decoded_by_chance(raw: bytes, text: str | None) -> None:
     assert decode_with_guess(raw) == text
 
 
+def test_a_line_longer_than_the_sample_is_decoded() -> None:
+    for shift in range(2):
+        text = " " * shift + TEXTS["ja"] * 400
+        assert decode_with_guess(text.encode("cp932")) == text
+
+
 def test_utf8_costs_no_guess(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(encodings, "guess_encoding", lambda sample: pytest.fail("a guess"))
     (tmp_path / "a.txt").write_text("Größe, 東京, ann.lee@example.com\n" * 100)
