@@ -33,7 +33,7 @@ PLAN_HASHES = {
     "pseudonymize": "30a0db0aba1fbc59",
     "redact": "6c8e979c2f69debf",
     "rmft": "6d2517d809170f41",
-    "strict": "c9f126a903528ca1",
+    "strict": "1439c5a7b25d970b",
 }
 # purposes that the runs below pass to Key.subkey; {kind} stands for the name of a kind
 PURPOSES = {
