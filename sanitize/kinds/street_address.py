@@ -52,7 +52,7 @@ _STREET_ENDINGS = (
     "straße|strasse|straat|weg|platz|allee|gasse|damm|ufer|chaussee|laan|plein|gracht|kade|dijk|"
     "str."
 )
-_SEPARATE_ENDINGS = "Straße|Strasse|Str.|Weg|Platz|Allee|Gasse|Damm|Ufer|Chaussee|Ring"
+_SEPARATE_ENDINGS = "Straße|Strasse|Str.|Weg|Platz|Allee|Gasse|Damm|Ufer|Chaussee"
 # before a name, with the number last: Spanish, Italian, Portuguese, Polish, French and Dutch
 _TYPES = (
     "Calle|C/|Avenida|Avda.|Avda|Av.|Plaza|Pza.|Paseo|Camino|Carretera|Ctra.|Ronda|Travesía|Glorieta|"
@@ -284,7 +284,7 @@ _LANDMARKS = (
     (
         "",
         _VERBS,
-        rf"[^0-9A-Za-z]{{0,14}}(?:[0-9]{{1,5}}[ ,.A-Za-z–/-]|[<#]|{_SMALL}[(]?{_UPPER})",
+        rf"[^0-9A-Za-z.!]{{0,14}}(?:[0-9]{{1,5}}(?:[ ,A-Za-z–/-]|[.] )|[<#]|{_SMALL}[(]?{_UPPER})",
     ),
     (
         r"(?:(?:\A|[A-ZÀ-Ž0-9])\S*|[0-9] [a-z])",
@@ -312,7 +312,7 @@ _LANDMARKS = (
 
 def _list_anchors() -> tuple[str, ...]:
     """The first letters of all landmarks, none that begins with another one."""
-    first = sorted({word[:5] for _, words, _ in _LANDMARKS for word in words.split("|")})
+    first = sorted({word[:9] for _, words, _ in _LANDMARKS for word in words.split("|")})
     return tuple(
         one for one in first if not any(one.startswith(other) for other in first if one != other)
     )
