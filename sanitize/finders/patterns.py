@@ -1,4 +1,4 @@
-r"""Finds occurrences of all kinds that have a pattern, in three phases over a column of texts;
+r"""Finds occurrences of all kinds that have a pattern, in four phases over a column of texts;
 spans are exact in bytes.
 
 The patterns of a phase form one alternation, run by the linear-time regex engine of Polars, which

@@ -207,9 +207,10 @@ class Kind:
                million values of nine digits, one equals a random row of nine digits with a chance
                of one in a thousand; words are found inside other words more often.
     phase      1 for addresses and values that contain them, 2 for numbers with a check, 3 for
-               numbers that need context, 4 for postal addresses. A kind is searched in the text that kinds of earlier
-               phases left; within a phase, `rank` decides. One automaton for all kinds would be too
-               large for the regex engine to cache, and several times slower.
+               numbers that need context, 4 for postal addresses. A kind is searched in the text
+               that kinds of earlier phases left; within a phase, `rank` decides. One automaton for
+               all kinds would be too large for the regex engine to cache, and several times
+               slower.
     rank       Precedence within a phase, where several kinds match at one place: the lowest rank is
                tried first. `RANK_RANGES` has the ranks by content; the reference page of kinds
                lists every kind in this order.

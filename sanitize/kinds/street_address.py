@@ -1,5 +1,5 @@
-r"""Postal addresses: number, street, unit, PO box, city, region and postal code as one value, in one
-line or in a block of lines (`12 Larkspur Lane, Apt 4\nSpringfield, IL 62704`).
+r"""Postal addresses: number, street, unit, PO box, city, region and postal code as one value, in
+one line or in a block of lines (`12 Larkspur Lane, Apt 4\nSpringfield, IL 62704`).
 
 Forms of the US, GB, CA, DE, FR, ES, IT, NL, PL, PT, BR and JP. A value needs one certain part: a
 street with its number, a PO box, a unit behind a number and a name, a city with its region and
@@ -52,7 +52,7 @@ _STREET_ENDINGS = (
     "straße|strasse|straat|weg|platz|allee|gasse|damm|ufer|chaussee|laan|plein|gracht|kade|dijk|"
     "str."
 )
-_SEPARATE_ENDINGS = "Straße|Strasse|Str.|Weg|Platz|Allee|Gasse|Damm|Ufer|Chaussee|Ring"
+_SEPARATE_ENDINGS = "Straße|Strasse|Str.|Weg|Platz|Allee|Gasse|Damm|Ufer|Chaussee"
 # before a name, with the number last: Spanish, Italian, Portuguese, Polish, French and Dutch
 _TYPES = (
     "Calle|C/|Avenida|Avda.|Avda|Av.|Plaza|Pza.|Paseo|Camino|Carretera|Ctra.|Ronda|Travesía|Glorieta|"
@@ -65,9 +65,9 @@ _TYPES_BEHIND_NUMBER = (
     "rue|Rue|avenue|av.|boulevard|bd|place|allée|chemin|impasse|quai|route|cours|square"
 )
 _PARTICLES = (
-    "de|la|le|les|du|des|del|della|delle|dei|degli|di|da|do|das|dos|d'|l'|d’|l’|de la|de las|de los|"
-    "de l'|de l’|el|y|e|of|of the|the|van|van der|van den|van de|der|den|von|von der|dem|zum|zur|am|"
-    "im|an|an der|in der|ten|ter|sur|et|aux|à|à la|św.|gen.|ks."
+    "de|la|le|les|du|des|del|della|delle|dei|degli|di|da|do|das|dos|d'|l'|d’|l’|de la|de las|"
+    "de los|de l'|de l’|el|y|e|of|of the|the|van|van der|van den|van de|der|den|von|von der|"
+    "dem|zum|zur|am|im|an|an der|in der|ten|ter|sur|et|aux|à|à la|św.|gen.|ks."
 )
 # behind a number and a name they make an address; behind a street other words do, too
 _CERTAIN_UNITS = "Apt|Apt.|APT|Apartment|Suite|SUITE|Ste|Unit|Flat|Appt|Wohnung"
@@ -126,9 +126,13 @@ _JAPANESE_PLACES = tuple(
 
 def _list_kept_words() -> str:
     """An alternation of the words of addresses in lower case that surrogates keep."""
-    lists = (_STREETS, _WEAK_STREETS, _DIRECTIONS, _NUMBERED_ROADS, _STREET_ENDINGS, _TYPES)
-    lists += (_SEPARATE_ENDINGS, _TYPES_BEHIND_NUMBER, _PARTICLES, _UNITS, _BOXES, _COUNTRIES)
-    words = re.findall(r"[^\W\d_]{3,}", "|".join(lists).lower())
+    lists = "|".join(
+        (
+            *(_STREETS, _WEAK_STREETS, _DIRECTIONS, _NUMBERED_ROADS, _STREET_ENDINGS, _TYPES),
+            *(_SEPARATE_ENDINGS, _TYPES_BEHIND_NUMBER, _PARTICLES, _UNITS, _BOXES, _COUNTRIES),
+        )
+    )
+    words = re.findall(r"[^\W\d_]{3,}", lists.lower())
     return "|".join(sorted({*words, "floor", "apo", "fpo", "dpo", "psc", "number", "lane", "bis"}))
 
 
@@ -183,7 +187,8 @@ _LAST_CODE = (  # behind a city
 )
 _COUNTRY = rf"(?:{_words(_COUNTRIES)}){BOUNDARY}"
 _PLACE = (
-    rf"(?:{_CODE} {_NAME}|{_COUNTRY}|(?:{_NAME}(?:[,;]? ?(?:- )?{_NAME})?[ ,;]{{1,3}})?{_LAST_CODE}|"
+    rf"(?:{_CODE} {_NAME}|{_COUNTRY}|"
+    rf"(?:{_NAME}(?:[,;]? ?(?:- )?{_NAME})?[ ,;]{{1,3}})?{_LAST_CODE}|"
     rf"{_NAME}(?: \([A-Z]{{2}}\)))"
 )
 _TAIL = (  # with a city and its code, or a country; with a unit and a city; or in one line
@@ -194,13 +199,15 @@ _TAIL = (  # with a city and its code, or a country; with a unit and a city; or 
 _HOUSE_LAST = rf"(?:, ?| )(?:(?:[Nn][.]?[ºo°][.]?|nr|n[.]|№) ?)?(?:{_NUMBER}|s/n){BOUNDARY}"
 _BEFORE_STREET = (  # a unit, or what is named before `No. 12, Quill Road`
     rf"(?:{_UNIT}{_GAP}(?:{_NAME}{_GAP})?|"
-    rf"(?:(?:{_WORD}(?: {_SMALL}{_WORD}){{0,6}}|{_UNIT}), ){{1,2}}(?:{_NUMBERED}{_NUMBER}, )?{_NUMBERED})?"
+    rf"(?:(?:{_WORD}(?: {_SMALL}{_WORD}){{0,6}}|{_UNIT}), ){{1,2}}"
+    rf"(?:{_NUMBERED}{_NUMBER}, )?{_NUMBERED})?"
 )
 _FRENCH = "(?:de la |de l['’]|du |des? |les? |la |[dl]['’])"
 _STREET = (
     rf"{_LABELLED_NUMBER},?{_DIRECTION}?(?: (?:{_ORDINAL}|{_WORD})){{1,4}}(?: [0-9]{{1,4}})? "
     rf"(?:{_whole_words(f'{_STREETS}|{_STREETS.upper()}|{_WEAK_STREETS}')}){_DIRECTION}?",
-    rf"(?:{_WORD}(?: {_SMALL}{_WORD}){{0,6}}, )?{_ORDINAL},(?: {_WORD}){{1,4}} (?:{_words(_STREETS)}), {_NAME}",
+    rf"(?:{_WORD}(?: {_SMALL}{_WORD}){{0,6}}, )?"
+    rf"{_ORDINAL},(?: {_WORD}){{1,4}} (?:{_words(_STREETS)}), {_NAME}",
     rf"{_LABELLED_NUMBER}{_DIRECTION}? Broadway{BOUNDARY}",
     rf"{_LABELLED_NUMBER}{_DIRECTION}? (?:{_words(_NUMBERED_ROADS)})[.]? [0-9]{{1,4}}[A-Z]?",
     rf"{_NUMBER}(?: ?(?:bis|ter|quater))?,? (?:{_words(_TYPES_BEHIND_NUMBER)}) "
@@ -219,17 +226,19 @@ _MILITARY = (
 )
 _CERTAIN_UNIT = rf"(?:{_words(_CERTAIN_UNITS)}) #?(?:[0-9]{{1,5}}[A-Z]?|[A-Z]){BOUNDARY}"
 _ANY_WORD = rf"{_LETTER}{{1,24}}[.]?"
+_UNIT_AND_CITY = rf"{_CERTAIN_UNIT}(?:{_GAP}{_UNIT})?(?: {_NAME})?"
 _BESIDE_UNIT = (
-    rf"{_NUMBER} {_SMALL}{_NAME}(?:,? {_NUMBER})?[.]?{_GAP}{_CERTAIN_UNIT}(?:{_GAP}{_UNIT})?(?: {_NAME})?",
-    rf"{_NAME}[.]? {_NUMBER}{_GAP}{_CERTAIN_UNIT}(?:{_GAP}{_UNIT})?(?: {_NAME})?",
-    rf"{_NUMBER}(?: {_ANY_WORD}){{1,5}}[.]?(?:{_LINE_BREAK}|, ){_CERTAIN_UNIT}(?:{_GAP}{_UNIT})?(?: {_NAME})?",
+    rf"{_NUMBER} {_SMALL}{_NAME}(?:,? {_NUMBER})?[.]?{_GAP}{_UNIT_AND_CITY}",
+    rf"{_NAME}[.]? {_NUMBER}{_GAP}{_UNIT_AND_CITY}",
+    rf"{_NUMBER}(?: {_ANY_WORD}){{1,5}}[.]?(?:{_LINE_BREAK}|, ){_UNIT_AND_CITY}",
 )
 _LABEL = rf"(?:(?:{_words(_LABELS)}) ?[:：]|(?:{_words(_VERBS)})[:]?)(?:{_LINE_BREAK}|[ \t]{{0,8}})"
 _CODE_LABEL = rf"(?:{_words(_CODE_LABELS)})(?: ?[:：]| is)?[ \t]{{0,2}}"
 _BARE_REGIONS = "|".join(one for one in _US_REGIONS.split("|") if one not in _REGION_WORDS)
 _SMALL_LETTERS = (
     rf"{_NUMBER} (?:[a-z]{{2,20}} ){{1,3}}(?:{_words(_SMALL_STREETS)})[.]?(?: [ns][ew]{BOUNDARY}"
-    rf"(?:,? (?:[a-z]{{2,20}},? ){{1,3}}[0-9]{{5}})?|(?:,? (?:apt|suite|unit)[.]? ?#?[0-9a-z]{{1,4}})?"
+    rf"(?:,? (?:[a-z]{{2,20}},? ){{1,3}}[0-9]{{5}})?|"
+    rf"(?:,? (?:apt|suite|unit)[.]? ?#?[0-9a-z]{{1,4}})?"
     rf",? (?:[a-z]{{2,20}},? ){{1,4}}[0-9]{{5}}){BOUNDARY}"
 )
 _KANJI, _JAPANESE_DIGIT = "[一-龥々ヶケノぁ-んァ-ヴー]", "[0-9０-９]"
@@ -256,7 +265,8 @@ _WITH_TAIL = (_LABELLED, rf"{BOUNDARY}(?:{_CERTAIN})", *_GERMAN)
 _PATTERNS = (
     rf"(?:{'|'.join(_WITH_TAIL)}){_TAIL}",
     _MILITARY,
-    rf"{BOUNDARY}(?:{_NUMBER} {_NAME}(?:{_GAP}{_UNIT})?{_GAP})?{_NAME}(?:, ?| )(?:{_US_REGIONS})[ ,]{{1,2}}[0-9]{{5}}(?:-[0-9]{{4}})?{BOUNDARY}"
+    rf"{BOUNDARY}(?:{_NUMBER} {_NAME}(?:{_GAP}{_UNIT})?{_GAP})?{_NAME}(?:, ?| )"
+    rf"(?:{_US_REGIONS})[ ,]{{1,2}}[0-9]{{5}}(?:-[0-9]{{4}})?{BOUNDARY}"
     rf"(?:{_GAP}{_COUNTRY})?",
     rf"{BOUNDARY}(?:{_BARE_REGIONS})[ ,]{{1,2}}[0-9]{{5}}(?:-[0-9]{{4}})?{BOUNDARY}",
     rf"{_CODE_LABEL}(?:{_CODE}|{_LAST_CODE}|[0-9]{{4}}|[0-9]{{3}} [0-9]{{2}}){BOUNDARY}"
@@ -274,7 +284,7 @@ _LANDMARKS = (
     (
         "",
         _VERBS,
-        rf"[^0-9A-Za-z]{{0,14}}(?:[0-9]{{1,5}}[ ,.A-Za-z–/-]|[<#]|{_SMALL}[(]?{_UPPER})",
+        rf"[^0-9A-Za-z.!]{{0,14}}(?:[0-9]{{1,5}}(?:[ ,A-Za-z–/-]|[.] )|[<#]|{_SMALL}[(]?{_UPPER})",
     ),
     (
         r"(?:(?:\A|[A-ZÀ-Ž0-9])\S*|[0-9] [a-z])",
@@ -302,7 +312,7 @@ _LANDMARKS = (
 
 def _list_anchors() -> tuple[str, ...]:
     """The first letters of all landmarks, none that begins with another one."""
-    first = sorted({word[:5] for _, words, _ in _LANDMARKS for word in words.split("|")})
+    first = sorted({word[:9] for _, words, _ in _LANDMARKS for word in words.split("|")})
     return tuple(
         one for one in first if not any(one.startswith(other) for other in first if one != other)
     )
@@ -358,8 +368,8 @@ def _needs_context(values: pl.Series) -> pl.Series:
 
 
 def _has_context(candidates: pl.DataFrame) -> pl.Series:
-    """False for a part of a time, a year behind `in`, a day behind a month, a title or saint (`12 Ask
-    Dr. Roe`), and for a weak word in running text (`12 Angry Park`)."""
+    """False for a part of a time, a year behind `in`, a day behind a month, a title or saint
+    (`12 Ask Dr. Roe`), and for a weak word in running text (`12 Angry Park`)."""
     value, before, after = pl.col("value"), pl.col("before"), pl.col("after")
     is_year = value.str.contains(_YEAR) & before.str.contains(_BEFORE_YEAR)
     is_title = value.str.contains(_AMBIGUOUS_END) & after.str.contains(r"\A {1,2}[A-Z][a-z]")

@@ -60,7 +60,7 @@ def test_a_label_belongs_to_one_kind_and_is_in_its_plain_form() -> None:
         ("携帯番号", "PHONE_NUMBER"),
         ("POSTGRES_PASSWORD", "SECRET"),
         ("IPv4Address", "IP_ADDRESS"),
-        ("home_address", "LOCATION"),
+        ("home_address", "STREET_ADDRESS"),
         ("ip_address", "IP_ADDRESS"),
         ("EMAIL_ADDRESS", "EMAIL_ADDRESS"),
         ("Phone (home)", "PHONE_NUMBER"),

@@ -245,7 +245,7 @@ def to_python(pattern: str) -> re.Pattern[str]:
 
 
 ALTERNATIVES = [
-    (kind, alternative)
+    pytest.param(kind, alternative, marks=[pytest.mark.slow] if kind.landmarks else [])
     for kind in all_kinds().values()
     if kind.alternatives or kind.anchors
     for alternative in kind.list_alternatives()
