@@ -9,7 +9,6 @@ import numpy.typing as npt
 U8 = npt.NDArray[np.uint8]
 U16 = npt.NDArray[np.uint16]
 I16 = npt.NDArray[np.int16]
-U16 = npt.NDArray[np.uint16]
 U32 = npt.NDArray[np.uint32]
 U64 = npt.NDArray[np.uint64]
 I32 = npt.NDArray[np.int32]

@@ -252,12 +252,12 @@ class Kind:
     tokens     Further values of this kind that are one run of bytes (see `anchors`) with one of the
                alternative's literals. They are searched in the text that `pattern` left, in such
                runs only, so that a hundred forms do not slow the search of `pattern` down.
-    labelled_text   Values without a form of their own, with the words that show them (`password: ...`),
-               as an alternative with literals. They are searched in the text that the kinds of the
+    labelled_text   Values without a form of their own, with the words that show them
+               (`password: ...`), as an alternative with literals. They are searched in the text that the kinds of the
                phase left, in lines with a literal and the line after each, so that such words hide
                no value of another kind. `prefix_pattern` and `suffix_pattern` cut the words off.
-    accepts_labelled   Which matches of `labelled_text` are values of this kind: a boolean column, from a
-                       column of matches.
+    accepts_labelled   Which matches of `labelled_text` are values of this kind: a boolean column,
+                       from a column of matches.
     plain_forms   The forms of most values, about which a compiled loop decides instead of
                   `accepts`, `check`, `needs_context` and
                `normalise`, with the same result (see sanitize/kinds/plain_forms.py).
@@ -381,7 +381,7 @@ class Kind:
         described at `accepts`."""
         if self.accepts is not None:
             return self.accepts(candidates)
-        tokens = self.tokens and self.tokens.pattern
+        tokens = self.tokens.pattern if self.tokens else ""
         patterns = "|".join(filter(None, (self.pattern, tokens, self.embedded_pattern)))
         return candidates["value"].str.contains(
             rf"\A(?:{patterns})\z" if patterns else r"[\p{L}\p{N}]"
