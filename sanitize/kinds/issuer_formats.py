@@ -93,7 +93,7 @@ ISSUER_FORMATS = tuple(
             "access_token[$](?:production|sandbox)[$]",
             f"[0-9a-z]{{16}}[$]{_HEX}{{32}}",
         ),
-        ("Flutterwave", "(?:FLWSECK-|FLWSECK_TEST-)", f"{_HEX}{{12,32}}-X"),
+        ("Flutterwave", "(?:FLWSECK-|FLWSECK_TEST-)", f"{_HEX}{{12,32}}"),
         ("Razorpay", "rzp_(?:live|test)_", f"{_WORD}{{14}}"),
         ("Adyen", "AQE", "[A-Za-z0-9+/]{60,120}[=-]+[A-Za-z0-9+/=-]{20,60}"),
         ("Shopify", "shp(?:at|ca|pa|ss)_", f"{_HEX}{{32}}"),
@@ -104,8 +104,8 @@ ISSUER_FORMATS = tuple(
             "sk-(?:ant|proj|svcacct|admin|or)-",
             f"{_BASE64URL}{{20,}}",
         ),
-        ("OpenAI", "sk-", f"{_WORD}{{32,}}"),
         ("Langfuse", "sk-lf-", _UUID),
+        ("OpenAI", "sk-", f"{_WORD}{{32,}}"),
         ("Hugging Face", "hf_", f"{_WORD}{{34}}"),
         ("Hugging Face organization", "api_org_", f"{_WORD}{{34}}"),
         ("Groq", "gsk_", f"{_WORD}{{52}}"),
@@ -199,6 +199,6 @@ PASSWORD_HASHES = (
     ("[$]2[abxy][$]", "[0-9]{2}[$][A-Za-z0-9./]{53}"),  # bcrypt
     ("[$][56][$]", "(?:rounds=[0-9]{1,9}[$])?[A-Za-z0-9./]{1,16}[$][A-Za-z0-9./]{43,86}"),
     ("[$](?:1|apr1)[$]", "[A-Za-z0-9./]{1,8}[$][A-Za-z0-9./]{22}"),
-    ("[$](?:argon2id|argon2i|argon2d)[$]", "[A-Za-z0-9=,$+/]{40,}"),
+    ("[$](?:argon2id|argon2i|argon2d)[$]", "[A-Za-z0-9=,$+/]{40,}[A-Za-z0-9+/]"),
     ("[$](?:y|gy|7)[$]", "[A-Za-z0-9./]{2,16}[$][A-Za-z0-9./]{8,40}[$][A-Za-z0-9./]{43}"),
 )

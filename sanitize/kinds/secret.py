@@ -24,6 +24,8 @@ from sanitize.kinds.kind import (
     BOUNDARY,
     Alternative,
     Kind,
+    byte_table,
+    first_marked,
     flatten_strings,
     redraw_characters,
     unflatten_strings,
@@ -135,6 +137,9 @@ _PLACEHOLDER = (
 )
 
 
+_IS_HEX = byte_table(b"0123456789abcdef-")
+
+
 def _check(values: pl.Series) -> pl.Series:
     """`short` for a `user:password` under six bytes, `placeholder` for a repeated character such as
     `xxxxxxxxxxxx` and for `user:password` itself, else null."""
@@ -178,12 +183,12 @@ def _make_surrogates(values: pl.Series, draws: Draws, reserved: bool) -> pl.Seri
     for byte in (1, 2):
         keep[percent[percent + byte < len(flat)] + byte] = True
     redrawn, _ = flatten_strings(redraw_characters(values, draws, keep))
-    wide = (
-        (redrawn >= ord("g"))
-        & (redrawn <= ord("z"))
-        & ~keep
-        & values.str.contains(rf"\A(?:{_PREFIXES})?[0-9a-f-]{{16,}}\z").to_numpy()[row]
-    )
+    # hexadecimal numbers of eight digits and more stay such
+    is_hex = _IS_HEX[flat]
+    nowhere = np.where(is_hex, -1, np.arange(len(flat)))
+    before = np.maximum(np.maximum.accumulate(nowhere), offsets[row] - 1)
+    after = first_marked(~is_hex, np.arange(len(flat)), offsets[row + 1])
+    wide = is_hex & (after - before > 8) & (redrawn >= ord("g")) & (redrawn <= ord("z")) & ~keep
     return unflatten_strings(
         np.where(wide, ord("a") + (redrawn - ord("a")) % 6, redrawn), offsets, values.name
     )
