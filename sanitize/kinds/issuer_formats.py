@@ -167,7 +167,7 @@ ISSUER_FORMATS = tuple(
         ("Asana", "[12]/", f"[0-9]{{16}}:{_HEX}{{32}}"),
         ("Figma", "figd_", f"{_BASE64URL}{{40,44}}"),
         ("Postman", "PMAK-", f"{_HEX}{{24}}-{_HEX}{{34}}"),
-        ("Grafana service account", "glsa_", f"{_WORD}{{32}}_[0-9A-Fa-f]{{8}}"),
+        ("Grafana service account", "glsa_", f"{_WORD}{{32}}_{_HEX}{{8}}"),
         ("Grafana Cloud", "glc_eyJ", "[A-Za-z0-9+/]{60,}={0,2}"),
         ("New Relic", "NR(?:AK|AA|JS|II)-", "[A-Za-z0-9]{27}"),
         ("Sentry organization", "sntrys_eyJ", "[A-Za-z0-9+/=_]{80,}"),

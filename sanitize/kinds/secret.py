@@ -29,6 +29,8 @@ from sanitize.kinds.issuer_formats import ISSUER_FORMATS, PASSWORD_HASHES
 from sanitize.kinds.kind import (
     ASCII_WORD_CHARS,
     BOUNDARY,
+    DIGITS,
+    LETTERS,
     Alternative,
     Kind,
     byte_table,
@@ -144,7 +146,7 @@ _PLACEHOLDER = (
 )
 
 
-_IS_HEX = byte_table(b"0123456789abcdef-")
+_IS_HEX, _IS_LETTER = byte_table(b"0123456789abcdef-"), byte_table(DIGITS + LETTERS)
 
 
 def _check(values: pl.Series) -> pl.Series:
@@ -195,7 +197,15 @@ def _make_surrogates(values: pl.Series, draws: Draws, reserved: bool) -> pl.Seri
     nowhere = np.where(is_hex, -1, np.arange(len(flat)))
     before = np.maximum(np.maximum.accumulate(nowhere), offsets[row] - 1)
     after = first_marked(~is_hex, np.arange(len(flat)), offsets[row + 1])
-    wide = is_hex & (after - before > 8) & (redrawn >= ord("g")) & (redrawn <= ord("z")) & ~keep
+    ends_there = (after == offsets[row + 1]) | ~_IS_LETTER[np.append(flat, 0)[after]]
+    wide = (
+        is_hex
+        & (after - before > 8)
+        & ends_there
+        & (redrawn >= ord("g"))
+        & (redrawn <= ord("z"))
+        & ~keep
+    )
     return unflatten_strings(
         np.where(wide, ord("a") + (redrawn - ord("a")) % 6, redrawn), offsets, values.name
     )

@@ -138,7 +138,8 @@ def test_every_form_of_the_table_is_found_in_texts_and_urls(
             assert found == [token], text
         surrogate = SECRET.make_surrogates(pl.Series([token]), make_draws(1), False)[0]
         assert surrogate.startswith(start) and len(surrogate) == len(token) and surrogate != token
-        if start and issuer != "age":  # whose alphabet is no class of characters
+        # of these, the alphabets are no classes of characters
+        if start and issuer not in ("age", "Trello", "Brevo"):
             assert find_values(f'"{surrogate}"') == [("SECRET", surrogate)]
         # half of a token, one in a longer word, and a variable with the name of the prefix
         near_misses = [start + token[len(start) : (len(start) + len(token)) // 2], f"{start}name"]
