@@ -166,7 +166,9 @@ def accept_labelled(candidates: pl.Series) -> pl.Series:
     has_both = value.str.contains("[0-9]") & value.str.contains(r"[^\W\d_]")
     of_pair = value.str.replace(r"\A[^:]*:", "")
     return pl.select(
-        pl.when(is_said | parts["command"].is_not_null())
+        pl.when(is_said & parts["token"].is_not_null())
+        .then(is_token(value))
+        .when(is_said | parts["command"].is_not_null())
         .then(is_password(value) & has_both & (value.str.len_bytes() >= 6))
         .when(parts["password"].is_not_null() | parts["statement"].is_not_null())
         .then(is_password(value) & (is_quoted | is_setting | has_mark))

@@ -207,7 +207,8 @@ The password is required|the token is valid for 30 days|password: 8-64 character
 "password": "Password must have 8 characters"|"password": "newPassword"|PWD=/usr/src/app
 password_file: /run/secrets/db_password1|password: vault:kv/db#2|token = TokenType2.ACCESS_TOKEN
 max_tokens: 4096|token_count=12345678|eos_token: <s>|primary_key = customer_id_1
-session: InferenceSession2|session_id: int64|secret: db-credentials-2|pwd: 12px
+session: InferenceSession2|["Sam2VideoSession", "Sam2VideoModel"]
+session_id: int64|secret: db-credentials-2|pwd: 12px
 public_key: 4f9a2c7b1e|sha256: 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
 id: 1b9d6bcd-bbfd-4b2d-9b5d-ab8dfbbd4bed|scan_2024_final_v2.pdf|token: 2024-11-02T10:30:00
 e.password=t,e.token=n.token;if(password==="x"){}|function(token,password){return token}
