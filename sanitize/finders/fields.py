@@ -9,11 +9,13 @@ it, since `phone.number` and `user.name` say more than `number` and `name`. Valu
 names: a value that its kind does not accept (`Kind.is_field_value`) is not found, such as
 `iPhone 12` in a column `phone`. A field of people holds names or, where it is no name, a user name.
 `name` alone is the name of as many things as people: two to four words with capitals count there,
-none of which is an ordinary word, a place or an organization.
+none of which is an ordinary word, a place or an organization. `token`, `authorization`, `cookie`
+and `session` hold secrets where letters and digits are mixed as in no word.
 
 In texts, a key is up to three words before `:`, `=` or `=>`, or a tag; its value ends at a
-delimiter, or at the first blank where only that much is of the kind. Places, organizations and
-secrets are found in fields only: in texts too many keys mean something else.
+delimiter, or at the first blank where only that much is of the kind. Places and organizations are
+found in fields only, since in texts too many keys mean something else; secrets in texts are found
+by the finder `patterns`.
 
 Each text is searched by itself. Costs one regular expression over the texts, a lookup for each
 distinct key, and little for each value.
@@ -37,8 +39,10 @@ from sanitize.kinds.field_names import (
     is_name_of_names,
     is_name_of_users,
     names_people,
+    split_field_name,
 )
 from sanitize.kinds.kind import all_kinds
+from sanitize.kinds.labelled_secrets import is_token
 from sanitize.kinds.person import NO_PERSON_WORDS
 from sanitize.text.decodings.written_escapes import separate_escapes
 from sanitize.text.name_lexicon import count_ordinary_words, find_name_like, load_name_lexicon
@@ -47,8 +51,11 @@ FINDER_NAME = "fields"
 SCORE = 0.85  # below 0.9, from which the finder `known` searches names everywhere
 _MAX_FIELD_BYTES, _MAX_BYTES_AFTER_KEY = 512, 160
 _PERSON, _USER_NAME, _PHONE_NUMBER = "PERSON", "USER_NAME", "PHONE_NUMBER"
-# names of fields that are as often no people: `name` of a product, `user` of a chat
-_ANY_NAME, _ANY_USER = "name", "user"
+_SECRET = "SECRET"
+# names of fields that are as often no people: `name` of a product, `user` of a chat; and no
+# secrets: `token` of a text
+_ANY_NAME, _ANY_USER, _ANY_TOKEN = "name", "user", "token"
+_TOKEN_NAMES = [(one,) for one in "token authorization cookie session signature auth".split()]
 _FIELDS_ONLY = ("place", "organization", "credential")  # categories
 _PARTS_OF_NAMES = ("first", "last", "middle", "given", "family", "full")
 _WORD = r"[\p{L}_][\p{L}\p{N}\p{M}_.$-]*"
@@ -185,6 +192,8 @@ def _find_kind(name: str | None, opt_in: frozenset[str], *, in_text: bool = Fals
     kind = _read_name(name or "")
     if kind is None or kind == _ANY_NAME or (kind == _ANY_USER and not in_text):
         return kind
+    if kind == _ANY_TOKEN:
+        return None if in_text else kind
     if kind == _ANY_USER or not _has_field_names(kind):
         return None
     if all_kinds()[kind].opt_in and kind not in opt_in:
@@ -214,7 +223,7 @@ def _read_name(name: str) -> str | None:
     kind = find_kind_of_field(name)
     if kind is None and is_ambiguous_people_name(own):
         return _ANY_NAME if is_name_of_names(own) else _ANY_USER
-    return kind
+    return _ANY_TOKEN if kind is None and split_field_name(own)[-1:] in _TOKEN_NAMES else kind
 
 
 def _decide(
@@ -235,6 +244,10 @@ def _decide(
                 is_user &= False
             user = pl.when(is_user).then(pl.lit(_USER_NAME))
             kind = pl.when(is_name).then(pl.lit(_PERSON)).otherwise(user)
+        elif name == _ANY_TOKEN:
+            last = own.str.extract(r"(\S+)\z").fill_null("")
+            is_value = all_kinds()[_SECRET].is_field_value(own) & is_token(last)
+            kind = pl.when(is_value).then(pl.lit(_SECRET)).otherwise(None)
         else:
             is_value = all_kinds()[name].is_field_value(own)
             if in_text and name == _PHONE_NUMBER:

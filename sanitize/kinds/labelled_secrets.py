@@ -53,7 +53,7 @@ def _join(words: list[str]) -> str:
 _AFTER_NAME = (
     rf"(?:{_QUOTES})?(?:\]?[ \t\u00a0]{{0,8}}(?::[ ]?[A-Za-z_.]{{1,24}}[ ]?=|:=|=>|[=:：＝])"
     r"[ \t\u00a0]{0,8}(?:\*{1,2}|</?[a-z]{1,6}>)?[ ]?"
-    r"|(?: [a-z:-]{1,20}=\"[ !#-;=?-~]{0,60}\"){0,3}>(?:</key>[ \t\r\n]{0,20}<string>)?"
+    r"|(?: [a-z:-]{1,20}=\"[ !#-;=?-~]{0,60}\"){0,3}>|</key>[ \t\r\n]{0,20}<string>"
     r"|[,;]?[ \t\r\n]{1,40}[\"']?value[\"']?[ ]?[=:][ ]?)"
     # the scheme of a header
     rf"(?:f?(?:{_QUOTES})?(?i-u:basic|bearer|token|api-?key|bot|ssws|geniekey|splunk) {{1,2}})?"
@@ -84,7 +84,7 @@ _LABEL = (
 )
 _FIRST, _PLAIN, _LAST = (
     f"(?:[A-Za-z0-9!#$*+/?^_{others}-]|[\u00c0-\u052f]|%[4-9A-Za-z!-/]|%0[B-CE-Fb-ce-f1-9]"
-    r"|%1[0-9A-Fa-f]|%2[1345A-Fa-f89]|%3[0-9Aad])"
+    r"|%1[0-9A-Fa-f]|%2[1345A-Fa-f89]|%3[0-9AaDd])"
     for others in (".", r".~=@:()\[\]", "~=@")
 )
 _VALUE = (
@@ -141,7 +141,7 @@ _NO_SECRET = rf"""(?ix)\A(?:
     | input | v?[0-9]+(?:\.[0-9]+)+[a-z0-9.-]*
     | [0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}.* | [0-9]{{1,2}}:[0-9]{{2}}.*
     | [0-9]+(?:px|r?em|%|m?s|[kmg]i?b|-?(?:char|digit|bit|letter|day|hour|min|month|symbol|byte).*)
-    | 0x[0-9a-f]{{1,16}}
+    | 0x[0-9a-f]{{1,16}} | [0-9]{{1,3}}-[0-9]{{1,3}}
     | (?:sha|md|base|utf|aes|rsa|des|pbkdf|ascii|iso|rfc|oauth|http|tls|ssl|version)[-_.]?[0-9].*
     )\z"""
 # words, short numbers and dates, joined or alone: `service-account-2`
@@ -150,6 +150,7 @@ _WORDS = r"\A(?:[A-Za-z]*[0-9]{0,3}|[0-9]{1,8})(?:[-_./:](?:[A-Za-z]*[0-9]{0,3}|
 _JOINED_WORDS = (
     r"\A[a-z]*(?:(?:[A-Z][a-z]{2,}|[A-Z]{2,}|[0-9]{1,3})[-_.]?)*[A-Z][a-z]{4,}"
     r"(?:[-_.]?(?:[A-Z][a-z]{2,}|[A-Z]{2,}|[0-9]{1,3}))*\z"
+    r"|\A[a-z]{3,}[0-9]{1,2}[a-z]{3,}\z"
 )
 _MAX_BYTES = 4096
 
@@ -165,7 +166,9 @@ def accept_labelled(candidates: pl.Series) -> pl.Series:
     has_both = value.str.contains("[0-9]") & value.str.contains(r"[^\W\d_]")
     of_pair = value.str.replace(r"\A[^:]*:", "")
     return pl.select(
-        pl.when(is_said | parts["command"].is_not_null())
+        pl.when(is_said & parts["token"].is_not_null())
+        .then(is_token(value))
+        .when(is_said | parts["command"].is_not_null())
         .then(is_password(value) & has_both & (value.str.len_bytes() >= 6))
         .when(parts["password"].is_not_null() | parts["statement"].is_not_null())
         .then(is_password(value) & (is_quoted | is_setting | has_mark))

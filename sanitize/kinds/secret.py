@@ -1,12 +1,19 @@
-"""Keys, tokens and passwords with a recognisable form: the prefix of an issuer, the name of a
-vendor's setting before them (`AccountKey=`, `aws_secret_access_key`), a private key block, or the
-`user:password` of a URL of any scheme.
+"""Passwords, keys and tokens that their own form or the words around them show.
 
-A prefix alone is not sufficient, so lengths and alphabets are those that the issuers use. Any other
-password in prose or in a settings file is not found, since nothing distinguishes it from a word. In
-`https://user:pw@example.com/` the value is `user:pw`; with fewer than six characters it is refused
-(`short`), since such a text has other meanings elsewhere. A name alone before the `@` is left to
-EMAIL_ADDRESS. Normalised form: as written; for key blocks, without blanks and line ends.
+By their form: tokens of a hundred issuers (sanitize/kinds/issuer_formats.py), hashes of passwords
+(`$2b$...`), private key blocks, also without their end, and the `user:password` of a URL of any
+scheme. By the words around them (sanitize/kinds/labelled_secrets.py): `POSTGRES_PASSWORD=...`,
+`"api_key": "..."`, `Authorization: Bearer ...`, cookies of sessions, `curl -u user:password`,
+`--password ...`, `IDENTIFIED BY '...'`, connection strings, parameters of URLs. Placeholders
+(`changeme`, `${VAR}`, `<password>`), code (`get_password()`, `self.token`) and prose are none, nor
+is a plain word without quotation marks (`password: sunflower`); behind names that often mean
+something else, such as `token`, only letters mixed with digits count. A password in a sentence that
+no such word introduces is not found. For code, a scanner of secrets knows more forms.
+
+In `https://user:pw@example.com/` the value is `user:pw`; with fewer than six characters it is
+refused (`short`), since such a text has other meanings elsewhere. A name alone before the `@` is
+left to EMAIL_ADDRESS. What might be a word or a number is edited where it is found, and searched
+nowhere else. Normalised form: as written; for key blocks, without blanks and line ends.
 """
 
 from __future__ import annotations
@@ -22,8 +29,12 @@ from sanitize.kinds.issuer_formats import ISSUER_FORMATS, PASSWORD_HASHES
 from sanitize.kinds.kind import (
     ASCII_WORD_CHARS,
     BOUNDARY,
+    DIGITS,
+    LETTERS,
     Alternative,
     Kind,
+    byte_table,
+    first_marked,
     flatten_strings,
     redraw_characters,
     unflatten_strings,
@@ -135,6 +146,9 @@ _PLACEHOLDER = (
 )
 
 
+_IS_HEX, _IS_LETTER = byte_table(b"0123456789abcdef-"), byte_table(DIGITS + LETTERS)
+
+
 def _check(values: pl.Series) -> pl.Series:
     """`short` for a `user:password` under six bytes, `placeholder` for a repeated character such as
     `xxxxxxxxxxxx` and for `user:password` itself, else null."""
@@ -178,11 +192,19 @@ def _make_surrogates(values: pl.Series, draws: Draws, reserved: bool) -> pl.Seri
     for byte in (1, 2):
         keep[percent[percent + byte < len(flat)] + byte] = True
     redrawn, _ = flatten_strings(redraw_characters(values, draws, keep))
+    # hexadecimal numbers of eight digits and more stay such
+    is_hex = _IS_HEX[flat]
+    nowhere = np.where(is_hex, -1, np.arange(len(flat)))
+    before = np.maximum(np.maximum.accumulate(nowhere), offsets[row] - 1)
+    after = first_marked(~is_hex, np.arange(len(flat)), offsets[row + 1])
+    ends_there = (after == offsets[row + 1]) | ~_IS_LETTER[np.append(flat, 0)[after]]
     wide = (
-        (redrawn >= ord("g"))
+        is_hex
+        & (after - before > 8)
+        & ends_there
+        & (redrawn >= ord("g"))
         & (redrawn <= ord("z"))
         & ~keep
-        & values.str.contains(rf"\A(?:{_PREFIXES})?[0-9a-f-]{{16,}}\z").to_numpy()[row]
     )
     return unflatten_strings(
         np.where(wide, ord("a") + (redrawn - ord("a")) % 6, redrawn), offsets, values.name
@@ -213,7 +235,7 @@ def _is_distinctive(values: pl.DataFrame) -> pl.Series:
 
 KIND = Kind(
     name="SECRET",
-    about="a key or token of a known issuer, a private key, or the password of a URL",
+    about="a password, key or token, by its form or the words around it",
     category="credential",
     field_names=tuple(
         (

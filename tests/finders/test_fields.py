@@ -69,6 +69,10 @@ FIELDS = [
     ("ssn", "not given", None),
     ("password", "hunter2secret", "SECRET"),
     ("password", "changeme", None),
+    ("Authorization", "Bearer 4f9a2c7b1e", "SECRET"),
+    ("session_token", "4f9a2c7b1e", "SECRET"),
+    ("token", "4f9a2c7b1e", "SECRET"),
+    ("token", "kestrel", None),
     ("api_key", "${API_KEY}", None),
     ("token", "hunter2secret", None),
     ("iban", "GB29NWBK60161331926819", "IBAN_CODE"),
@@ -151,7 +155,7 @@ def test_keys_in_texts(text: str, kind: str, value: str) -> None:
         "cell: 100000",
         "mobile: yes, phone: iPhone 12",
         "login: please enter your name",
-        "password: hunter2secret",  # in texts, keys of secrets mean much else
+        "password: hunter2secret",  # the finder patterns finds secrets in texts
         "city: Springfield",
         "from: human",
         "user: What is this?",

@@ -72,6 +72,18 @@ def reference_pattern(
 
 
 @functools.cache
+def reference_later_pattern(name: str, countries: tuple[str, ...], phase: int) -> re.Pattern[str]:
+    """Returns the patterns of tokens or labelled values as one alternation; one that never matches
+    where the phase has none."""
+    patterns = [
+        getattr(kind, name).pattern
+        for kind in list_kinds(countries).values()
+        if getattr(kind, name) and kind.phase == phase
+    ]
+    return re.compile(to_python("|".join(patterns or ["(?!)"])), re.ASCII)
+
+
+@functools.cache
 def reference_embedded_pattern(countries: tuple[str, ...], phase: int) -> re.Pattern[str]:
     """Returns the patterns of values inside words as one alternation; one that never matches where
     the phase has none."""
@@ -90,7 +102,7 @@ def reference_find(
     rejected: Counter[tuple[str, str]] = Counter()
     spans: list[tuple[int, int, str, str | None]] = []
     for start, stop, kind, candidate_start in reference_phases(
-        separate(text), text, rejected, countries
+        separate(text), text, text, rejected, countries
     ):
         section = reference_section(text, candidate_start)
         spans.append((start, stop, kind, section))
@@ -99,7 +111,7 @@ def reference_find(
             for _, first, last in all_kinds()["URL"].find_opaque_parts(pl.Series([searched])):  # type: ignore[misc]
                 searched = searched[:first] + "\x7f" * (last - first) + searched[last:]
             inner_spans = reference_phases(
-                separate(searched, inside_urls=True), None, rejected, countries
+                separate(searched, inside_urls=True), searched, None, rejected, countries
             )
             spans += [
                 (start + first, start + last, name, section) for first, last, name, _ in inner_spans
@@ -129,28 +141,47 @@ def separate(text: str, *, inside_urls: bool = False) -> str:
     return separate_escapes(buffers, inside_urls=inside_urls).data.tobytes().decode()
 
 
+def to_python(pattern: str) -> str:
+    return pattern.replace(BOUNDARY, r"\b").replace(r"\z", r"\Z").replace("(?i-u:", "(?i:")
+
+
 def reference_phases(
-    text: str, mail: str | None, rejected: Counter[tuple[str, str]], countries: tuple[str, ...]
+    text: str,
+    written: str,
+    mail: str | None,
+    rejected: Counter[tuple[str, str]],
+    countries: tuple[str, ...],
 ) -> list[tuple[int, int, str, int]]:
     """Returns the spans of all phases, their kinds, and the start of each one's candidate; a phase
     does not search earlier findings. `mail` is the text with its escapes, for sections; None for a
     text inside a value."""
     spans: list[tuple[int, int, str, int]] = []
-    remaining_text = text
     for phase in (1, 2, 3):
         for pattern in (
             reference_pattern(countries, phase, mail is None),
+            reference_later_pattern("tokens", countries, phase),
+            labelled := reference_later_pattern("labelled", countries, phase),
             reference_embedded_pattern(countries, phase),
         ):
-            for match in pattern.finditer(remaining_text):
-                section = None if mail is None else reference_section(mail, match.start())
-                span = reference_candidate(text, *match.span(), section, rejected, countries, phase)
-                if span is not None:
-                    spans.append((*span, match.start()))
+            searched = written if pattern is labelled else text
+            remaining_text = searched
             for start, stop, _, _ in spans:
                 remaining_text = (
                     remaining_text[:start] + "\x7f" * (stop - start) + remaining_text[stop:]
                 )
+            for match in pattern.finditer(remaining_text):
+                section = None if mail is None else reference_section(mail, match.start())
+                span = reference_candidate(
+                    searched,
+                    *match.span(),
+                    section,
+                    rejected,
+                    countries,
+                    phase,
+                    is_labelled=pattern is labelled,
+                )
+                if span is not None:
+                    spans.append((*span, match.start()))
     return spans
 
 
@@ -162,13 +193,15 @@ def reference_candidate(
     rejected: Counter[tuple[str, str]],
     countries: tuple[str, ...],
     phase: int,
+    *,
+    is_labelled: bool,
 ) -> tuple[int, int, str] | None:
     """Returns the span without brackets and its kind, or None if its check or its boundary rule
     rejects it."""
     bracketed = text[start] == "<" and text[stop - 1] == ">"
     start, stop = start + bracketed, stop - bracketed
     kind, reason, prefix_length, suffix_length = reference_kind(
-        text[start:stop], bracketed, section, countries, phase
+        text[start:stop], bracketed, section, countries, phase, is_labelled
     )
     if kind is None:
         return None
@@ -233,7 +266,12 @@ def cut_text(match: re.Match[str] | None) -> str:
 
 
 def reference_kind(
-    value: str, bracketed: bool, section: str | None, countries: tuple[str, ...], phase: int
+    value: str,
+    bracketed: bool,
+    section: str | None,
+    countries: tuple[str, ...],
+    phase: int,
+    is_labelled: bool,
 ) -> tuple[str | None, str | None, int, int]:
     """Returns the first kind that matches a candidate, why its check rejects it, and the characters
     of it before and after the value. A candidate that a national identifier rejects is offered to
@@ -248,10 +286,15 @@ def reference_kind(
     )
     rejected: tuple[str | None, str | None, int, int] = (None, None, 0, 0)
     for kind in list_kinds(countries).values():
-        if kind.phase != phase or not kind.pattern or not kind.is_value(frame)[0]:
+        if kind.phase != phase or not kind.pattern:
+            continue
+        if is_labelled and kind.accepts_labelled is None:
+            continue
+        accepts = kind.accepts_labelled if is_labelled else None
+        if not (accepts(frame["value"]) if accepts else kind.is_value(frame))[0]:
             continue
         before = re.match(
-            (kind.prefix_pattern or "").replace(BOUNDARY, r"\b").replace(r"\z", r"\Z"),
+            to_python(kind.prefix_pattern or ""),
             value,
             re.ASCII,
         )

@@ -174,7 +174,7 @@ PLAIN_WORDS = {
     "IBAN_CODE": "IBANs",
     "CRYPTO": "Bitcoin and Ethereum wallets",
     "BANK_ACCOUNT": "other bank accounts",
-    "SECRET": "keys and tokens of known issuers, passwords in URLs",
+    "SECRET": "passwords, keys and tokens",
     "IP_ADDRESS": "IP and hardware addresses",
     "MAC_ADDRESS": "IP and hardware addresses",
     "DATE_TIME": "dates",

@@ -241,7 +241,8 @@ def test_many_runs_and_runs_of_any_length() -> None:
 
 
 def to_python(pattern: str) -> re.Pattern[str]:
-    return re.compile(pattern.replace(r"(?-u:\b)", r"\b").replace(r"\z", r"\Z"), re.ASCII)
+    pattern = pattern.replace(r"(?-u:\b)", r"\b").replace(r"\z", r"\Z").replace("(?i-u:", "(?i:")
+    return re.compile(pattern, re.ASCII)
 
 
 ALTERNATIVES = [
@@ -287,5 +288,38 @@ def test_matches_meet_the_conditions_of_their_alternative(
         for match in matches:
             low, high = (len(text[:position].encode()) for position in match.span())
             assert any(start <= low and high <= end for start, end in runs)
+
+    check()
+
+
+LATER = [
+    (name, alternative)
+    for kind in all_kinds().values()
+    for name, alternative in (("tokens", kind.tokens), ("labelled", kind.labelled))
+    if alternative
+]
+
+
+@pytest.mark.parametrize(("name", "alternative"), LATER, ids=lambda value: str(value)[:8])
+def test_tokens_are_in_runs_and_labels_in_lines_with_a_literal(
+    name: str, alternative: Alternative
+) -> None:
+    pattern = to_python(alternative.pattern)
+    table = LiteralTable.build(alternative.literals, {})
+
+    @settings(max_examples=300, deadline=None, database=None)
+    @given(st.from_regex(pattern))
+    def check(text: str) -> None:
+        # of letters in any case, small ones, capitals and words with a capital are searched
+        text = "".join(letter for letter in text if not "\ud800" <= letter <= "\udfff")
+        text = text.lower() if name == "labelled" else text
+        starts, ends, _ = find_runs(to_buffers([text]), table)
+        runs = list(zip(starts.tolist(), ends.tolist(), strict=True))
+        for match in pattern.finditer(text):
+            low, high = (len(text[:position].encode()) for position in match.span())
+            if name == "tokens":
+                assert any(start <= low and high <= end for start, end in runs)
+            else:
+                assert any(one in match.group() for one in alternative.literals)
 
     check()
