@@ -69,7 +69,23 @@ _HOST_CHARS = r"A-Za-z0-9_\u00b7\u00c0-\u1fff\u3040-\ud7ff"  # ... and every oth
 _INVISIBLE = r"\u00ad\u200b-\u200d\u2060\ufeff"  # soft hyphen, zero-width characters
 _SOFT_LINE_BREAK = r"=\r?\n"  # quoted-printable
 _OPEN_BRACKET, _CLOSE_BRACKET = r" ?[\[({<] ?", r" ?[\])}>]"
-_SPELLED_DOT = rf"(?: (?:dot|DOT|Dot) |{_OPEN_BRACKET}(?:dot|DOT|Dot|[.]){_CLOSE_BRACKET} ?)"
+# `at` and `dot` between brackets, where they may be words of other languages
+_AT_WORDS = (
+    "at",
+    "AT",
+    "At",
+    "ät",
+    "ÄT",
+    "Ät",
+    "arroba",
+    "ARROBA",
+    "chiocciola",
+    "małpa",
+    "arobase",
+)
+_BRACKETED_AT = f"(?:{'|'.join(_AT_WORDS)}|@)"
+_BRACKETED_DOT = "(?:dot|DOT|Dot|punkt|PUNKT|Punkt|punto|ponto|point|kropka|[.])"
+_SPELLED_DOT = rf"(?: (?:dot|DOT|Dot) |{_OPEN_BRACKET}{_BRACKETED_DOT}{_CLOSE_BRACKET} ?)"
 # The number of separators is bounded, not the length: without a bound, a long unbroken run would be
 # searched to its end again from every number in it; a bound on the length costs up to nine tenths
 # of the speed on real mail (automaton states). Of a local part with more separators, only the end
@@ -87,11 +103,11 @@ _AT_ENTITY = "&(?:#64|#[xX]40|commat);"
 _ENCODED_AT = (  # in a URL, quoted-printable, a program, HTML
     rf"%(?:25){{0,2}}40|=40|\\@|{_AT_ENTITY}"
 )
-_AT_SIGN = rf"(?:[@\uff20]|%(?:25){{0,2}}40|{_OPEN_BRACKET}(?:at|AT|At|@){_CLOSE_BRACKET} ?)"
+_AT_SIGN = rf"(?:[@\uff20]|%(?:25){{0,2}}40|{_OPEN_BRACKET}{_BRACKETED_AT}{_CLOSE_BRACKET} ?)"
 _HOST_LABEL = (
     rf"[A-Za-z0-9\u00c0-\u1fff\u3040-\ud7ff](?:[{_HOST_CHARS}{_INVISIBLE}-]|{_SOFT_LINE_BREAK})*"
 )
-_HOST_DOT = rf"(?:[.](?:{_SOFT_LINE_BREAK})?|[\uff0e\u3002]|{_OPEN_BRACKET}(?:dot|DOT|Dot|[.]){_CLOSE_BRACKET} ?)"  # noqa: E501
+_HOST_DOT = rf"(?:[.](?:{_SOFT_LINE_BREAK})?|[\uff0e\u3002]|{_OPEN_BRACKET}{_BRACKETED_DOT}{_CLOSE_BRACKET} ?)"  # noqa: E501
 _TLD = (
     r"(?:[Xx][Nn]--[A-Za-z0-9-]*[A-Za-z0-9]|[A-Za-z][A-Za-z]+|"
     # top-level domains beyond ASCII (IANA root zone): Cyrillic and Greek ones by script, others
@@ -125,9 +141,11 @@ _ARCHIVE_HOST = "(?:[A-VX-Za-vx-z0-9-]|[Ww][A-VX-Za-vx-z0-9-])[A-Za-z0-9.-]*[.][
 _COUNTRY_TLD = (  # without surnames of two letters, as `user=ann.li@example.com` is no bounce
     "at|be|bg|cl|cr|ee|gr|hk|id|il|in|ir|is|it|kz|lt|lv|me|my|no|pk|pt|rs|sg|si|sk|th|tr|tw|ua|us|vn"
 )
-_BOUNCED_RECIPIENT = (
-    rf"[A-Za-z0-9_][A-Za-z0-9_.'-]*=(?:[A-Za-z0-9-]+[.])+(?:{_USUAL_TLD}|{_COUNTRY_TLD})"
+_FURTHER_TLD = (
+    "example|test|online|store|shop|site|xyz|club|cloud|tech|email|live|space|top|pro|world"
 )
+_BOUNCED_TLD = f"(?:{_USUAL_TLD}|{_COUNTRY_TLD}|{_FURTHER_TLD})"
+_BOUNCED_RECIPIENT = rf"[A-Za-z0-9_][A-Za-z0-9_.'-]*=(?:[A-Za-z0-9-]+[.])+{_BOUNCED_TLD}"
 _BOUNCE_WORD = "(?:[0-9]{5,}-[0-9a-f]{4}|return|bounces?|verp|[0-9]+)-"
 _BOUNCE_PREFIX = rf"(?:[^@]*[=+])?(?:(?:[A-Za-z0-9_.-]*[._-])?{_BOUNCE_WORD})?"
 _BATV_PREFIX = "(?:prvs|msprvs1|btv1)=[0-9A-Za-z:_-]*="
@@ -139,19 +157,23 @@ _ARCHIVE_ADDRESS_FORMS = {
     sign: f"{_PLAIN_LOCAL_PART} {sign} {_ARCHIVE_HOST}" for sign in ("at", "@")
 }
 _ARCHIVE_ADDRESS = f"{_PLAIN_LOCAL_PART} (?:at|@) {_ARCHIVE_HOST}"
-# of a field's name, its last letter: `X-Virus-Scanned: amavisd-new at` is in most mails
-_PREFIX = "(?:<|[(] ?|[mMoOcCrR]: ?)"
+# of a field's name (From, To, Cc, Sender, E-mail), its last letter: `X-Virus-Scanned: amavisd-new
+# at` is in most mails
+_PREFIX = "(?:<|[(] ?|[lLmMoOcCrR]: ?)"
 # what must follow, so that `(me at ann.lee@example.com)` does not contain `me at ann.lee`
 _SUFFIX = r"(?:[>)\s,;:\"'|]|\z)"
 # an address on a line of its own: in lower case, with a usual top-level domain
 _OWN_LINE_HOST = rf" (?:at|@) (?:[a-z0-9-]+[.])+{_USUAL_TLD}"
 _LINE_END = r"[ \t]*[\r\n]"
+_QUOTED_WORD = "[A-Za-z0-9._+-]{1,32}"
 _ALTERNATIVES = (
     Alternative(_SPELLED_OUT_ADDRESS, literals=(" dot ", " DOT ", " Dot ")),
     Alternative(
         rf"{BOUNDARY}[A-Za-z0-9_]+(?:[.+-][A-Za-z0-9_]+){{0,8}}(?:=40|\\@|{_AT_ENTITY}){_PLAIN_HOST}",
         literals=("=40", "\\@", "&#64;", "&#x40;", "&#X40;", "&commat;"),
     ),
+    # a quoted local part with blanks
+    Alternative(rf"\"{_QUOTED_WORD}(?: {_QUOTED_WORD}){{1,3}}\"@{_PLAIN_HOST}", literals=('"@',)),
     Alternative(rf"{BOUNDARY}{_WRAPPING}[A-Za-z0-9_.+=%/'&-]+@{_PLAIN_HOST}", literals=("IMCEA",)),
     *(
         Alternative(
@@ -182,14 +204,12 @@ _ANCHORS = (
     "%40",
     "%2540",
     "%252540",
-    *(
-        f"{bracket}{blank}{at}"
-        for bracket in "[({<"
-        for blank in ("", " ")
-        for at in ("at", "AT", "At")
-    ),
+    *(f"{bracket}{blank}{at}" for bracket in "[({<" for blank in ("", " ") for at in _AT_WORDS),
 )
-_HEADER_FIELD = r"(?:\A|\n)[> ]*(?i:from|to|cc|bcc|reply-to|sender|author): ?\z"
+_HEADER_FIELD = (
+    r"(?:\A|\n)[> ]*(?i:from|to|cc|bcc|reply-to|sender|author): ?\z|"
+    r"(?i:\be-?mail|(?:\A|\n)[> *-]*mail): ?\z"
+)
 # before and after it
 _MBOX_FROM_LINE = (
     r"(?:\A|\n)>*From \z",
@@ -320,7 +340,7 @@ def _to_plain(values: pl.Series) -> pl.Series:
         .str.replace_all(rf"{_AT_ENTITY}|\\@", "@")
         .str.replace('\\A"(.*)"', "${1}")
         .str.replace_all(_SPELLED_DOT, ".")
-        .str.replace(rf"{_OPEN_BRACKET}(?:at|AT|At|@){_CLOSE_BRACKET} ?| (?:at|AT|At|@) ", "@")
+        .str.replace(rf"{_OPEN_BRACKET}{_BRACKETED_AT}{_CLOSE_BRACKET} ?| (?:at|AT|At|@) ", "@")
         .str.replace_all("\u3002", ".", literal=True)
         .str.to_lowercase()
         .str.normalize("NFKC")  # letters and accents may compose only in lower case
@@ -419,7 +439,7 @@ def _split_obfuscated(values: pl.Series) -> pl.DataFrame:
     """The components of obfuscated addresses, in order, as columns: `at` and `dot` are as
     written."""
     at = (
-        rf"{_OPEN_BRACKET}(?:at|AT|At|@){_CLOSE_BRACKET} ?| (?:at|AT|At|@)"
+        rf"{_OPEN_BRACKET}{_BRACKETED_AT}{_CLOSE_BRACKET} ?| (?:at|AT|At|@)"
         rf" |{_ENCODED_AT}|[+_]40|[@\uff20]"
     )
     dot = rf"{_SPELLED_DOT}|[.\uff0e\u3002]|[+]2[Ee]"
@@ -647,6 +667,7 @@ KIND = Kind(
             "<IMCEANOTES-Bob+20Mann+40a+2Ecom+40CORP@example.com>",
             "IMCEANOTES-Bob+20Mann+40a+2Ecom+40CORP@example.com",
         ),
+        ('to "bob lee"@example.com only', '"bob lee"@example.com'),
         ('"bob"@example.com, "bob.lee"@example.com', '"bob"@example.com', '"bob.lee"@example.com'),
         ("bounce+1234567-ab12-bob@example.com", "bounce+1234567-ab12-bob@example.com"),
         ("from bounce-list=bob.mann=example.com@lists.example.net", "bob.mann=example.com"),
@@ -686,6 +707,17 @@ KIND = Kind(
             "bob%40example.com",
             "bob%40example.com",
         ),
+        (
+            "bob (ät) example (punkt) com, ann[arroba]example[punto]es",
+            "bob (ät) example (punkt) com",
+            "ann[arroba]example[punto]es",
+        ),
+        (
+            "Email: bob @ example.com\n- E-mail: bob at example.com",
+            "bob @ example.com",
+            "bob at example.com",
+        ),
+        ("envelope-from=list+bob=shop.example@lists.example.net", "bob=shop.example"),
         ("?a=ann%40example.com%2Cbob%2540example.com%2cbo%2Btag%40example.com",)
         + ("ann%40example.com", "bob%2540example.com", "bo%2Btag%40example.com"),
         ("https://lore.example.org/r/20190401123456.123-1-bob@example.com/", "bob@example.com"),

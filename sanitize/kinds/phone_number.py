@@ -230,7 +230,7 @@ _ASCII_LABELS = {label for label in _SPACED_LABELS if label.isascii()}
 _SHORT_WORDS = (
     r"(?:\A|[^a-z0-9_])(?:ph|mob|fon|fone|cel|tlf|tfno|tlfno|ramal|portable|fixe|fisso|kontakt|contato|"
     r"contacto|recapito|bel|bell|kom|fixo|vaste?|fijo|"
-    rf"{'|'.join(sorted(_SHORT_LABELS & _ASCII_LABELS))})"
+    rf"{'|'.join(sorted(_ASCII_LABELS))})"
 )
 _SHORT_WORD_BEFORE = (
     rf"{_SHORT_WORDS}(?:[. ]{{1,2}}(?:no|nr|num|number|nummer|numero))?[ .:/=#-]{{0,4}}\z"
@@ -284,9 +284,7 @@ _PHONE_WORD_BEFORE = (
     r"al numero|ligar(?:-me)?|ligue|(?:linha|ligne|linea|l  nea)"
     r" dire(?:c?ta|cte|tta)|(?:terug)?bellen|"
     # the letters beyond ASCII of a word are blanks: ó is two of them
-    r"(?:od|za|prze)?dzwo[a-z]*|"
-    + "|".join(sorted(_ASCII_LABELS - _SHORT_LABELS))
-    + r"|kom(?:o|  )rk[a-z]*|stacjonarny|faks|pod (?:nr|numer(?:em)?))"
+    r"(?:od|za|prze)?dzwo[a-z]*|kom(?:o|  )rk[a-z]*|stacjonarny|faks|pod (?:nr|numer(?:em)?))"
     rf"{BOUNDARY}[\x00-/:-\x7f]{{0,44}}\z|{_SHORT_WORD_BEFORE}|{_OWN_NUMBER_BEFORE}|"
     r"(?:\A|[ \n\t,;|(])(?:office|work|home|desk|direct|main|voice|[owhcmftp])[:.] {0,3}\z"
 )

@@ -116,7 +116,7 @@ TEXTS_WITH_NUMBER += [f"x {label}{sign}{LOCAL} x" for label in LABELS for sign i
 TEXTS_WITH_NUMBER += [
     *(
         "телефоны офиса: 5550199 x",
-        "Zavolejte prosím 777 555 019 x",
+        "Zavolejte: 777 555 019 x",
         "τηλέφωνο γραφείου: 5550199 x",
     ),
     *(

@@ -48,6 +48,7 @@ _ADDRESS_BYTES = make_byte_table(
     b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz@._+-"
 )
 _HEXADECIMAL = "[0-9A-Fa-f]{10,512}"
+_ENCODED_ATTRIBUTE = b"data-cfemail="  # a search for plain bytes is faster
 _ENCODED_ADDRESS = re.compile(
     rf"data-cfemail=[\"']?({_HEXADECIMAL})(?![0-9A-Fa-f])".encode(), re.ASCII
 )
@@ -85,11 +86,11 @@ def to_plain_spelling(values: pa.LargeStringArray) -> pa.LargeStringArray:
     hexadecimal digits of Cloudflare decoded."""
     coded = pl.Series(values).str.contains(rf"\A{_HEXADECIMAL}\z").arg_true()
     if len(coded):
-        plain = [
+        addresses = [
             _decode_encoded_address(value.encode()).strip(b"<>").decode() or value
             for value in pl.Series(values).gather(coded)
         ]
-        values = to_large_string(pl.Series(values).scatter(coded, plain))
+        values = to_large_string(pl.Series(values).scatter(coded, addresses))
     decoding = decode_hidden_characters(TextBuffers.from_array(values))
     if decoding is None:
         return values
@@ -162,7 +163,10 @@ def _find_coded_letters(buffers: TextBuffers) -> FoundEscapes | None:
 def _find_encoded_addresses(buffers: TextBuffers) -> FoundEscapes | None:
     """The addresses that Cloudflare encodes: the first byte is added to each further one, without
     carry."""
-    matches = [match.span(1) for match in _ENCODED_ADDRESS.finditer(memoryview(buffers.data))]
+    data = buffers.data.tobytes()
+    if _ENCODED_ATTRIBUTE not in data:
+        return None
+    matches = [match.span(1) for match in _ENCODED_ADDRESS.finditer(data)]
     if not matches:
         return None
     starts, ends = np.array(matches, np.int64).T
