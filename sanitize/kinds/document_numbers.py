@@ -151,13 +151,13 @@ _ROWS: tuple[_Row, ...] = (
             make_form("nik|nomor induk kependudukan", "", "[0-9]{16}"),
             make_form("nin|national identification", "", "[0-9]{11}"),
             make_form(
-                "identity card|id card|national id card|national id|identity number|"
+                "identity card|id card|national id card|identity number|"
                 "personalausweis|ausweisnummer|carte d'identité|carte d’identité|"
                 "carte nationale d'identité|carta d'identità|carta d’identità|carta identità|"
                 "cédula|cedula|cédula de ciudadanía|documento de identidad|dni|cni|"
                 "bilhete de identidade|identiteitskaart|dowód osobisty|nr dowodu|"
                 "удостоверение личности|身份证|身份证号|身分證",
-                "",
+                "national id",
                 _CARD + "|[C-Z][C-Z0-9]{8}",
                 has_digits(5),
             ),
@@ -269,7 +269,7 @@ _ROWS: tuple[_Row, ...] = (
         (
             make_form(
                 "mrn|medical record|patient id|chart|case id|employee id|staff id|student id|"
-                "customer id|member id|membership id|aktenzeichen|geschäftszeichen|docket|"
+                "customer id|membership id|aktenzeichen|geschäftszeichen|docket|"
                 "kundennummer|kunden-nr|mitgliedsnummer|personalnummer|matrikelnummer|"
                 "vorgangsnummer|personalnr|kundennr|n° client|numéro client",
                 "application|appeal|affaire|badge|case|charge|client|complaint|customer|dossier|"
