@@ -350,6 +350,7 @@ def make_labelled_kind(
     **settings: Any,
 ) -> Kind:
     """A kind whose values are found behind labels, in texts and as names of fields."""
+    is_date = category == "demographic"  # of birth
     return Kind(
         name=name,
         about=about,
@@ -359,7 +360,7 @@ def make_labelled_kind(
         field_names=settings.pop("field_names", ()) + list_field_names(forms),
         accepts_in_field=lambda values: is_labelled_value(forms, values),
         normalise=normalise_number,
-        make_surrogates=make_surrogates,
+        make_surrogates=date_time.KIND.make_surrogates if is_date else make_surrogates,
         is_distinctive=is_distinctive,
         phase=PHASE,
         opt_in=True,
