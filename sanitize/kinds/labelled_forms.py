@@ -95,7 +95,8 @@ class LabelTable:
             )
             for (form_no,), rows in found.sort("form_no").group_by("form_no", maintain_order=True)
         ]
-        return pl.concat([_NONE_DECIDED, *decided]).unique("row", keep="first").sort("row")
+        all_decided: pl.DataFrame = pl.concat([_NONE_DECIDED, *decided])
+        return all_decided.unique("row", keep="first", maintain_order=True).sort("row")
 
     def _decide_form(self, form_no: int, candidates: pl.DataFrame) -> pl.DataFrame:
         kind, form = self._forms[form_no]
