@@ -50,6 +50,7 @@ from sanitize.text.name_lexicon import count_ordinary_words, find_name_like, loa
 FINDER_NAME = "fields"
 SCORE = 0.85  # below 0.9, from which the finder `known` searches names everywhere
 _MAX_FIELD_BYTES, _MAX_BYTES_AFTER_KEY = 512, 160
+_DATE_OF_BIRTH, _DATE_TIME = "DATE_OF_BIRTH", "DATE_TIME"
 _PERSON, _USER_NAME, _PHONE_NUMBER = "PERSON", "USER_NAME", "PHONE_NUMBER"
 _SECRET = "SECRET"
 # names of fields that are as often no people: `name` of a product, `user` of a chat; and no
@@ -190,6 +191,8 @@ def _find_kind(name: str | None, opt_in: frozenset[str], *, in_text: bool = Fals
     """The kind that a name says, `_ANY_NAME` or `_ANY_USER`; None where it says none, or one that
     is not searched (there)."""
     kind = _read_name(name or "")
+    if kind == _DATE_OF_BIRTH and kind not in opt_in:
+        kind = _DATE_TIME
     if kind is None or kind == _ANY_NAME or (kind == _ANY_USER and not in_text):
         return kind
     if kind == _ANY_TOKEN:

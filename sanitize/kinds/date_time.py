@@ -213,7 +213,7 @@ _FOREIGN_DATE = (
 )
 # a word before digits that makes them a date, and the forms that need such a word
 _DATE_LABEL = (
-    r"(?:(?:DOB|dob|D[.]O[.]B[.]?|[Bb]orn(?: on)?|BORN|[Bb]irth ?[Dd]a(?:te|y)|[Dd]ate [Oo]f"
+    r"(?:(?:DOB|dob|BDAY|D[.]O[.]B[.]?|[Bb]orn(?: on)?|BORN|[Bb]irth ?[Dd]a(?:te|y)|[Dd]ate [Oo]f"
     r" [Bb]irth|[Dd]ated?|DATE|"
     r"[Gg]eb[.]|[Gg]eboren(?: am)?|[Gg]eburtsdatum|[Nn]ée? le|[Nn]acid[oa] el|[Nn]acimiento)["
     r" :=(]{1,3})"

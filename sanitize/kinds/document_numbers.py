@@ -151,13 +151,13 @@ _ROWS: tuple[_Row, ...] = (
             make_form("nik|nomor induk kependudukan", "", "[0-9]{16}"),
             make_form("nin|national identification", "", "[0-9]{11}"),
             make_form(
-                "identity card|id card|national id card|national id|identity number|"
+                "identity card|id card|national id card|identity number|"
                 "personalausweis|ausweisnummer|carte d'identité|carte d’identité|"
                 "carte nationale d'identité|carta d'identità|carta d’identità|carta identità|"
                 "cédula|cedula|cédula de ciudadanía|documento de identidad|dni|cni|"
                 "bilhete de identidade|identiteitskaart|dowód osobisty|nr dowodu|"
                 "удостоверение личности|身份证|身份证号|身分證",
-                "",
+                "national id",
                 _CARD + "|[C-Z][C-Z0-9]{8}",
                 has_digits(5),
             ),
@@ -269,7 +269,7 @@ _ROWS: tuple[_Row, ...] = (
         (
             make_form(
                 "mrn|medical record|patient id|chart|case id|employee id|staff id|student id|"
-                "customer id|member id|membership id|aktenzeichen|geschäftszeichen|docket|"
+                "customer id|membership id|aktenzeichen|geschäftszeichen|docket|"
                 "kundennummer|kunden-nr|mitgliedsnummer|personalnummer|matrikelnummer|"
                 "vorgangsnummer|personalnr|kundennr|n° client|numéro client",
                 "application|appeal|affaire|badge|case|charge|client|complaint|customer|dossier|"
@@ -350,6 +350,7 @@ def make_labelled_kind(
     **settings: Any,
 ) -> Kind:
     """A kind whose values are found behind labels, in texts and as names of fields."""
+    is_date = category == "demographic"  # of birth
     return Kind(
         name=name,
         about=about,
@@ -359,7 +360,7 @@ def make_labelled_kind(
         field_names=settings.pop("field_names", ()) + list_field_names(forms),
         accepts_in_field=lambda values: is_labelled_value(forms, values),
         normalise=normalise_number,
-        make_surrogates=make_surrogates,
+        make_surrogates=date_time.KIND.make_surrogates if is_date else make_surrogates,
         is_distinctive=is_distinctive,
         phase=PHASE,
         opt_in=True,

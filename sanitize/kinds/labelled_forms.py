@@ -17,6 +17,7 @@ from typing import Any
 
 import polars as pl
 
+from sanitize.kinds.field_names import split_field_name
 from sanitize.kinds.kind import BLANKS, BOUNDARY, HYPHENS, Kind, LabelledForm
 
 PHASE = 4  # after all other kinds: a telephone number behind `account` is no account
@@ -94,7 +95,8 @@ class LabelTable:
             )
             for (form_no,), rows in found.sort("form_no").group_by("form_no", maintain_order=True)
         ]
-        return pl.concat([_NONE_DECIDED, *decided]).unique("row", keep="first").sort("row")
+        all_decided: pl.DataFrame = pl.concat([_NONE_DECIDED, *decided])
+        return all_decided.unique("row", keep="first", maintain_order=True).sort("row")
 
     def _decide_form(self, form_no: int, candidates: pl.DataFrame) -> pl.DataFrame:
         kind, form = self._forms[form_no]
@@ -116,14 +118,12 @@ def list_field_names(forms: Iterable[LabelledForm]) -> tuple[str, ...]:
     """The labels as names of fields, those that need a word for number with one."""
     names = dict[str, None]()
     for form in forms:
+        endings = ("no", "number", "num")
         names |= dict.fromkeys(form.labels)
-        names |= dict.fromkeys(
-            f"{label} {word}" for label in form.number_labels for word in ("no", "number", "num")
-        )
-        names |= dict.fromkeys(
-            f"{label} {word}" for label in form.labels for word in ("no", "number", "num", "id")
-        )
-    return tuple(names)
+        names |= dict.fromkeys(f"{one} {word}" for one in form.number_labels for word in endings)
+        names |= dict.fromkeys(f"{one} {word}" for one in form.labels for word in (*endings, "id"))
+    plain = (" ".join(split_field_name(name)) for name in names)
+    return tuple(dict.fromkeys(name for name in plain if len(name) > 2))
 
 
 def is_labelled_value(forms: Iterable[LabelledForm], values: pl.Series) -> pl.Series:

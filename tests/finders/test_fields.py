@@ -19,7 +19,8 @@ from sanitize.core.part_protocols import FieldNames, TextColumn
 from sanitize.finders.fields import Fields
 from tests.support import read_rows, write_json_lines
 
-OPT_IN = ("USER_NAME", "DATE_TIME", "AGE")
+LABELLED = ("BANK_ACCOUNT", "PASSPORT_NUMBER", "INSURANCE_NUMBER", "RECORD_NUMBER")
+OPT_IN = ("USER_NAME", "DATE_TIME", "AGE", *LABELLED)
 _NO_SPANS = pl.DataFrame(
     schema={
         "text_no": pl.Int64,
@@ -80,6 +81,12 @@ FIELDS = [
     ("account_number", "none", None),
     ("mac", "001122aabbcc", "MAC_ADDRESS"),
     ("date_of_birth", "19850514", "DATE_TIME"),
+    ("mrn", "00412-8841", "RECORD_NUMBER"),
+    ("caseNo", "2024-CV-7893", "RECORD_NUMBER"),
+    ("case", "2024-CV-7893", None),
+    ("insurance_number", "AB-1234567", "INSURANCE_NUMBER"),
+    ("passport_no", "K1234567", "PASSPORT_NUMBER"),
+    ("passport_no", "2024-05-14", None),
     ("age", "34", "AGE"),
     ("author", "Zyq Blorbax", "PERSON"),
     ("author", "Blorbax, Zyq", "PERSON"),
@@ -174,6 +181,8 @@ def test_opt_in_kinds_are_found_where_the_plan_names_them() -> None:
     texts = ["user_name: quinnv85", "date_of_birth: 19850514"]
     assert find(texts, opt_in=()) == [[], []]
     assert find(texts, opt_in=("DATE_TIME",)) == [[], [("DATE_TIME", "19850514")]]
+    birth = ("DATE_TIME", "DATE_OF_BIRTH")
+    assert find(texts, opt_in=birth) == [[], [("DATE_OF_BIRTH", "19850514")]]
     assert find(["jdoe77"], "author", opt_in=()) == [[]]
 
 

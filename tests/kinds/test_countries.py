@@ -10,7 +10,14 @@ import pytest
 from sanitize.core.keys import Key
 from sanitize.errors import PlanError
 from sanitize.finders.patterns import PatternFinder
-from sanitize.kinds.kind import builtin_kinds, get_kind, known_countries, list_kinds
+from sanitize.kinds import national_id
+from sanitize.kinds.kind import (
+    builtin_kinds,
+    get_kind,
+    known_countries,
+    list_kinds,
+    redraw_characters,
+)
 from tests.support import find_pattern_values, make_draws
 
 KEY = Key.from_seed(3)
@@ -175,3 +182,38 @@ def test_candidates_rejected_by_all_kinds_are_counted_once() -> None:
         for (number, reason), count in result.skipped.items()
     }
     assert skipped == {("AU_TFN", "checksum"): 1, ("PHONE_NUMBER", "context"): 1}
+
+
+@pytest.mark.parametrize("name", national_id.STRONG_KINDS)
+def test_chance_finds_without_a_label_are_rare(name: str) -> None:
+    kind = get_kind(name)
+    example = pl.Series("value", [kind.hits[0][1]]).new_from_index(0, 100_000)
+    drawn = redraw_characters(example, make_draws(len(example)))
+    flags = (pl.lit(False).alias(flag) for flag in ("bracketed", "id_field", "address_field"))
+    found = national_id.KIND.is_value(drawn.to_frame().with_columns(flags))
+    assert found.sum() < 10
+    assert national_id.KIND.is_value(
+        example.head(1).to_frame().with_columns(pl.lit(False).alias("bracketed"))
+    ).all()
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        # its own kind first: no social security or telephone number, no date is a record
+        ("patient id 123-45-6789, member no. 312-555-0178", ["US_SSN", "PHONE_NUMBER"]),
+        ("case no. 2024-05-01", []),
+        # on the line of its label, or alone on the next one
+        ("MRN 00123456\n40.712776, -74.005974", ["RECORD_NUMBER"]),
+        ("MRN\n00123456\n", ["RECORD_NUMBER"]),
+        ("MRN\n00123456 and more", []),
+        ("MRN\n\n00123456", []),
+        ("a member 123456 of the case 123456", []),
+        ("BSN 111222333 and 111222333", ["NATIONAL_ID"]),
+    ],
+)
+def test_a_label_belongs_to_one_value(text: str, expected: list[str]) -> None:
+    finder = PatternFinder(KEY, (), ("RECORD_NUMBER", "NATIONAL_ID"))
+    found = finder.run(pa.array([text], pa.large_string()))
+    kinds = [finder.kinds[number].name for number in found.values.kind[found.value_no]]
+    assert kinds == expected

@@ -57,9 +57,7 @@ LABELLED_KINDS = {
 }
 NAME_KINDS = {
     "names": {"PERSON"},
-    "surrogates": PEOPLE_KINDS,
-    "redact": PEOPLE_KINDS | LABELLED_KINDS,
-    "pseudonymize": PEOPLE_KINDS | LABELLED_KINDS,
+    **dict.fromkeys(("redact", "surrogates", "pseudonymize"), PEOPLE_KINDS | LABELLED_KINDS),
 }
 NAME_KINDS["strict"] = {
     *PEOPLE_KINDS,
