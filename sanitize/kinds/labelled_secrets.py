@@ -30,13 +30,13 @@ _PASSWORDS_BEYOND_ASCII = (
     "ontraseña|asło|ösenord|elszó|şifre|ароль|密码|密碼|口令|パスワード|비밀번호|mật khẩu|"
     "סיסמה|كلمة المرور|كلمة السر|รหัสผ่าน|κωδικός|पासवर्ड"
 ).split("|")
-_TOKENS = "token|secret|secret key base|credentials?|session id|session|authorization".split("|")
+_TOKENS = "token|secret|secret key base|credentials?|session id|authorization".split("|")
 _KEY_OWNERS = (  # words before `key`
     "api access secret private encryption signing auth master account admin write server service"
     " client license shared app application deploy storage webhook consumer security integration"
     " ingest subscription session jwt hmac ssh project management primary secondary"
 ).split()
-_SHORT = "pass|pw|pat|sid|auth|psk|sessid"  # with a separator directly behind them
+_SHORT = "pass|pw|pat|sid|auth|psk|sessid|session"  # with a separator directly behind them
 _QUOTE = "[\"'`“”„‘’«»]"
 _WRITTEN_QUOTE = r"(?:&quot;|&#3[49];|\\{1,4}u0022|%22)"  # in HTML, JSON and queries
 _QUOTES = rf"(?:\\{{0,4}}{_QUOTE}|{_WRITTEN_QUOTE})"
