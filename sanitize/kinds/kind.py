@@ -255,7 +255,8 @@ class Kind:
     labelled_text   Values without a form of their own, with the words that show them
                (`password: ...`), as an alternative with literals. They are searched in the text
                that the kinds of the phase left, in lines with a literal and the line after each,
-               so that such words hide no value of another kind. `prefix_pattern` and `suffix_pattern` cut the words off.
+               so that such words hide no value of another kind. `prefix_pattern` and
+               `suffix_pattern` cut the words off.
     accepts_labelled   Which matches of `labelled_text` are values of this kind: a boolean column,
                        from a column of matches.
     plain_forms   The forms of most values, about which a compiled loop decides instead of
