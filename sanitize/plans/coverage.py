@@ -45,6 +45,10 @@ _WITHOUT_PATTERN = {
     "identifier": ("", "numbers that no word beside them labels"),
 }
 
+# kinds of one category in one entry, from so many on
+_LABELLED, _MIN_LABELLED = "numbers beside the words for them", 3
+_MAX_COUNTRIES = 6  # that are listed one by one
+
 COVERAGE_HEADER = ("category", "looked for", "what becomes of it", "editor", "stays")
 
 
@@ -213,13 +217,19 @@ def describe_not_looked_for(coverage: Sequence[CategoryCoverage]) -> list[str]:
     for row in coverage:
         names = [name for name in row.not_looked_for if name not in countries]
         if names and row.looked_for:
-            entries += [_describe_kind(name, {}) for name in names]
+            labelled = [name for name in names if builtin_kinds()[name].labelled_forms]
+            if len(labelled) < _MIN_LABELLED:
+                labelled = []
+            entries += [_describe_kind(name, {}) for name in names if name not in labelled]
+            if labelled:
+                entries.append(f"{_LABELLED} ({', '.join(labelled)})")
         elif names:
             entries.append(f"{row.about} ({', '.join(names)})")
         if missing := sorted({countries[name] for name in row.not_looked_for if name in countries}):
-            entries.append(
-                f"national identifiers of {', '.join(missing)} (name the country in find.countries)"
+            listed = (
+                f"{len(missing)} countries" if len(missing) > _MAX_COUNTRIES else ", ".join(missing)
             )
+            entries.append(f"national identifiers of {listed} (name the country in find.countries)")
         by_patterns, by_others = _WITHOUT_PATTERN.get(row.category, ("", ""))
         if others := by_others if _has_kinds_of_others(row) else by_patterns:
             entries.append(others)
