@@ -157,10 +157,3 @@ def test_wrong_arguments_are_one_sentence(
     monkeypatch.chdir(tmp_path)
     code, out, err = run_plan_command(monkeypatch, capsys, *arguments)
     assert code in (2, 3) and not out and message in err and len(err.strip().splitlines()) == 1
-
-
-def test_the_strict_plan_finds_its_own_examples(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    code, out, _ = run_plan_command(monkeypatch, capsys, "test", "strict")
-    assert code == 0 and "RECORD_NUMBER" in out
