@@ -750,6 +750,32 @@ ORDER BY
   `n` NULLS LAST,
   `ngram` NULLS LAST
 
+-- values_only_kept
+WITH `found_counts` AS (
+  SELECT
+    `value_id`,
+    COUNT(*) AS `times`
+  FROM `occurrences`
+  GROUP BY
+    `value_id`
+), `kept_counts` AS (
+  SELECT
+    `value_id`,
+    COUNT(*) AS `times`
+  FROM `kept`
+  GROUP BY
+    `value_id`
+)
+SELECT
+  `k`.`value_id`
+FROM `kept_counts` AS `k`
+JOIN `found_counts` AS `f`
+  ON `f`.`value_id` = `k`.`value_id`
+WHERE
+  `k`.`times` >= `f`.`times`
+ORDER BY
+  `k`.`value_id` NULLS LAST
+
 -- word_user_counts
 WITH `vocabulary` AS (
   SELECT

@@ -160,7 +160,7 @@ def reference_phases(
         for pattern in (
             reference_pattern(countries, phase, mail is None),
             reference_later_pattern("tokens", countries, phase),
-            labelled := reference_later_pattern("labelled", countries, phase),
+            labelled := reference_later_pattern("labelled_text", countries, phase),
             reference_embedded_pattern(countries, phase),
         ):
             searched = written if pattern is labelled else text
