@@ -340,6 +340,16 @@ _ROWS: tuple[_Row, ...] = (
 )
 
 
+# kinds of which a column called an id (`customer_id`, `device.id`) links the rows of tables
+_LINKING = ("RECORD_NUMBER", "DEVICE_ID", "VEHICLE_ID")
+
+
+def _list_columns(name: str, forms: tuple[LabelledForm, ...]) -> tuple[str, ...]:
+    """The names of fields of a kind."""
+    names = list_field_names(forms)
+    return tuple(one for one in names if not (name in _LINKING and one.endswith(" id")))
+
+
 def make_labelled_kind(
     name: str,
     category: str,
@@ -357,7 +367,7 @@ def make_labelled_kind(
         category=category,
         pattern="",
         labelled_forms=forms,
-        field_names=settings.pop("field_names", ()) + list_field_names(forms),
+        field_names=settings.pop("field_names", ()) + _list_columns(name, forms),
         accepts_in_field=lambda values: is_labelled_value(forms, values),
         normalise=normalise_number,
         make_surrogates=date_time.KIND.make_surrogates if is_date else make_surrogates,
