@@ -25,7 +25,7 @@ FAILPOINTS = (
     "task:folders_synced",  # all have their final names, and their folders are synced to disk
     "task:record_written",  # the record has its final name
     # a record or description is in its temporary file, synced, not renamed yet
-    "json:temp_written",
+    "file:temp_written",
     # text lines for a reader are in their temporary file, synced, not renamed yet
     "lines:temp_written",
     "detect:index_json_written",  # index.json is written; the index is not complete

@@ -79,7 +79,7 @@ RANK_RANGES: tuple[tuple[tuple[int, ...], int, int, str], ...] = (
     ),
     ((4,), 85, 85, "postal addresses: what all other kinds left"),
     ((1,), 90, 99, "kinds without a pattern, which other finders report"),
-    ((4,), 60, 89, "numbers that a label beside them names"),
+    ((4,), 60, 84, "numbers that a label beside them names"),
 )
 # common names of a country -> its ISO 3166 code
 _COUNTRY_ALIASES = {

@@ -121,20 +121,18 @@ def write_json(
     rename, fsync of the folder. With `indent` for people; without, a large value is written ten
     times as fast."""
     text = json.dumps(value, sort_keys=True, ensure_ascii=False, indent=indent, default=str)
-    replace_file(path, text.encode() + b"\n", temp_path, failpoint="json:temp_written")
+    replace_file(path, text.encode() + b"\n", temp_path)
 
 
-def replace_file(
-    path: Path, content: bytes, temp_path: Path | None = None, *, failpoint: str = ""
-) -> None:
-    """Writes a file atomically, as `write_json` does. Tests end the process at `failpoint`."""
+def replace_file(path: Path, content: bytes, temp_path: Path | None = None) -> None:
+    """Writes a file atomically, as `write_json` does."""
     temp_path = temp_path or path.with_name(path.name + ".tmp")
     try:
         with temp_path.open("wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        failpoints.hit(failpoint)
+        failpoints.hit("file:temp_written")
         temp_path.rename(path)
     except BaseException:
         temp_path.unlink(missing_ok=True)

@@ -79,7 +79,9 @@ def test_form_says_what_the_functions_of_the_kinds_say(
     expected_marks = [one for _ in values for one in sorted(form.marks)]
     texts = to_buffers([value for value in values for _ in form.marks])
     candidates = _DistinctCandidates(texts, np.array(expected_marks, np.uint8))
-    kinds, cut_before, cut_after, refused = FINDER._assign_kinds_by_rules(candidates, kind.phase, False)
+    kinds, cut_before, cut_after, refused = FINDER._assign_kinds_by_rules(
+        candidates, kind.phase, False
+    )
     assert {FINDER.kinds[number].name if number >= 0 else "none" for number in kinds} == {kind.name}
     assert not cut_before.any() and not cut_after.any() and not refused
     series = pl.Series("value", values)

@@ -33,7 +33,7 @@ PLAN_HASHES = {
     "pseudonymize": "4288e30ab296b486",
     "redact": "6c8e979c2f69debf",
     "rmft": "986c1fe740919baf",
-    "strict": "c9f126a903528ca1",
+    "strict": "60cb154a61f64214",
 }
 # purposes that the runs below pass to Key.subkey; {kind} stands for the name of a kind
 PURPOSES = {

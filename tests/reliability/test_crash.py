@@ -25,7 +25,7 @@ STRIDE = int(os.environ.get("SOAK_STRIDE", "1"))
 # not repeated, so a resume calls a failpoint less often.
 CRASHES_WITHOUT_OUTPUT = (
     "workspace:created:1",
-    "json:temp_written:1",
+    "file:temp_written:1",
     "task:folder_created:1",
     "task:files_written:1",
     "task:file_checked:1",

@@ -366,20 +366,20 @@ def test_a_crash_at_every_failpoint_is_resumed(
                 "stream:output_written",
                 "stream:state_written",
                 "stream:committed",
-                "json:temp_written",
+                "file:temp_written",
             }
             - {"workspace:created"}
         ),
         "label": {"lines:temp_written"},
         "subject": {
             "lines:temp_written",
-            "json:temp_written",
+            "file:temp_written",
             "task:record_written",
             "publish:folder_complete",
             "swap:complete",
         },
         "replay": {
-            "json:temp_written",
+            "file:temp_written",
             "task:record_written",
             "detect:index_complete",
             "publish:folder_complete",

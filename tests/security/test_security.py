@@ -422,6 +422,8 @@ def test_finders_use_no_backtracking_engine() -> None:
             "field_names.py",  # names of fields, of 80 characters at most
             "byte_automaton.py",
             "custom_kind.py",
+            "labelled_forms.py",
+            "labelled_secrets.py",
             "pattern_check.py",
             "kind.py",
         ), path.name

@@ -46,15 +46,15 @@ def test_the_latest_run_and_command_are_the_last_written_when_the_clock_goes_bac
     tmp_path: Path,
 ) -> None:
     names = [f"{number:016x}" for number in (7, 2, 9, 4)]
-    for plan_hash in [*names, names[0]]:  # the first one is written again
+    for run_hash in [*names, names[0]]:  # the first one is written again
         for path in [*tmp_path.glob("published/*"), *tmp_path.glob("runs/*/*")]:
             # seen from a clock that went back by a day, earlier files are from tomorrow
             tomorrow = path.stat().st_mtime_ns + 86_400 * 10**9
             os.utime(path, ns=(tomorrow, tomorrow))
-        folder = tmp_path / "runs" / plan_hash
+        folder = tmp_path / "runs" / run_hash
         folder.mkdir(parents=True, exist_ok=True)
-        write_plan(folder, {"name": plan_hash})
-        command = {"out": "out", "inputs": [], "settings": {}, "plan": {}, "plan_hash": plan_hash}
+        write_plan(folder, {"name": run_hash})
+        command = {"out": "out", "inputs": [], "settings": {}, "plan": {}, "run_hash": run_hash}
         record_command(tmp_path, command, tmp_path / "out", "0" * 64)
     assert [run.plan for run in list_runs(tmp_path)] == [*names[1:], names[0]]
-    assert [one["plan_hash"] for one in list_commands(tmp_path)] == [*names[1:], names[0]]
+    assert [one["run_hash"] for one in list_commands(tmp_path)] == [*names[1:], names[0]]

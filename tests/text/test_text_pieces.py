@@ -295,7 +295,7 @@ def test_matches_meet_the_conditions_of_their_alternative(
 LATER = [
     (name, alternative)
     for kind in all_kinds().values()
-    for name, alternative in (("tokens", kind.tokens), ("labelled", kind.labelled))
+    for name, alternative in (("tokens", kind.tokens), ("labelled", kind.labelled_text))
     if alternative
 ]
 

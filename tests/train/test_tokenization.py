@@ -149,8 +149,8 @@ def test_spans_are_read_from_the_index_of_an_unedited_run(tmp_path: Path) -> Non
     # a manifest may come from anywhere: it does not choose the folder that is read
     shutil.copytree(tmp_path / "out", tmp_path / "copy")
     manifest = json.loads((tmp_path / "copy" / "manifest.json").read_text())
-    shutil.copytree(work / "runs" / manifest["plan_hash"], tmp_path / "elsewhere")
-    manifest["plan_hash"] = "../../elsewhere"
+    shutil.copytree(work / "runs" / manifest["run_hash"], tmp_path / "elsewhere")
+    manifest["run_hash"] = "../../elsewhere"
     (tmp_path / "copy" / "manifest.json").write_text(json.dumps(manifest))
     with pytest.raises(UsageError, match="not the private folder"):
         read_documents(tmp_path / "copy").with_pii_spans(work)

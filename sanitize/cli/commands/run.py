@@ -33,10 +33,10 @@ EPILOG = """Which plan, and what stays in the texts besides what was not found (
 
 \b
   redact        to publish or share (default): nothing that was found stays.
-                Labels such as [EMAIL_ADDRESS]. Stay: dates, ages, street
-                addresses and other places, organizations, identifiers of
-                other countries, numbers of accounts, passports, records and
-                other things
+                Labels such as [EMAIL_ADDRESS]. Stay: dates, ages, other
+                places than street addresses, organizations, identifiers of
+                other countries and numbers of accounts, passports, records
+                and other things that no word beside them names
   surrogates    the same, with invented values of the same shape
   pseudonymize  who wrote to whom must remain visible. Stays as with redact;
                 the vault links values and surrogates
@@ -45,8 +45,8 @@ EPILOG = """Which plan, and what stays in the texts besides what was not found (
                 other countries, numbers that no word beside them labels
   rmft          natural text, nothing learned by repetition. Stay: people's
                 names, user names, the first occurrence of each mail address,
-                telephone number and IP address, links, message ids, and what
-                stays with redact
+                telephone number and IP address, links, message ids, street
+                addresses, labelled numbers, and what stays with redact
   names         as rmft, with people's names: of these the first stays, too
   others        for comparisons, word lists and training: most are not to be
                 published (`sanitize list plans`)

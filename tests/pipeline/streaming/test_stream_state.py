@@ -62,7 +62,7 @@ CRASH_POINTS = [
     "stream:output_written:1",
     "stream:output_written:2",
     "stream:state_written:2",
-    "json:temp_written:2",
+    "file:temp_written:2",
     "stream:committed:1",
     "stream:committed:3",
 ]
@@ -183,7 +183,7 @@ def test_output_file_is_complete_after_a_crash_and_a_resume(
     [
         "stream:output_written:2",
         "stream:state_written:1",
-        "json:temp_written:2",
+        "file:temp_written:2",
         "stream:committed:1",
     ],
 )
