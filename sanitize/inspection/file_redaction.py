@@ -347,7 +347,7 @@ def _read_table(name: str, raw: bytes) -> _Read:
     is_parquet, buffer = raw.startswith(b"PAR1"), pa.py_buffer(raw)
     try:
         if is_parquet:
-            given = pq.read_table(pa.BufferReader(buffer))
+            given = pq.read_table(pa.BufferReader(buffer), partitioning=None)
         elif raw.startswith(b"ARROW1"):
             given = pa.ipc.open_file(buffer).read_all()
         else:

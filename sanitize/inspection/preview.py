@@ -249,7 +249,7 @@ def explain_with_settings(
         if scale > 1:
             # what a run costs whatever its size, such as lexicons and canaries: that of a document
             first = Path(folder) / "first.parquet"
-            with pq.ParquetFile(sample) as file:
+            with pq.ParquetFile(sample, pre_buffer=False) as file:
                 pq.write_table(pa.Table.from_batches([next(file.iter_batches(1))]), first)
             for name in ("cold", "warm"):
                 with IndexBuilder(

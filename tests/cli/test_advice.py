@@ -405,8 +405,8 @@ def test_messages_name_commands_and_options_that_exist() -> None:
 
 
 def _belongs_to_others(place: str, option: str) -> bool:
-    """Options of pip, of `hf download` and of the script that compiles kernels, and an argument of
-    `sanitize.verify` that is an option only until `to_python_names` has translated it."""
+    """Options of pip, of `hf download`, of curl and of the script that compiles kernels, and an
+    argument of `sanitize.verify` that is an option only until `to_python_names` has translated it."""
     return option in (
         "--extra-index-url",
         "--force-reinstall",
@@ -416,6 +416,7 @@ def _belongs_to_others(place: str, option: str) -> bool:
         "--user",
         "--repo-type",
         "--local-dir",
+        "--proxy-user",
     ) or (
         (option == "--mode" and place.startswith("verification/published/output_check.py"))
         or place.startswith("kernels/build.py")

@@ -28,6 +28,7 @@ from sanitize.kinds.kind import (
     known_countries,
     list_kinds,
 )
+from sanitize.text.decodings.plain_readings import decode_hidden_characters
 from sanitize.text.decodings.written_escapes import separate_escapes
 
 KEY = Key.from_seed(7)
@@ -397,6 +398,12 @@ def build_column(texts: list[str | None]) -> pa.LargeStringArray:
     return pa.array(texts, pa.large_string())
 
 
+def is_read_again(text: str) -> bool:
+    """Whether a text has digits of other scripts or invisible characters, which the reference does
+    not read."""
+    return decode_hidden_characters(TextBuffers.from_array(build_column([text]))) is not None
+
+
 def assert_matches_reference(
     texts: list[str], finder: PatternFinder = FINDER, countries: tuple[str, ...] = ()
 ) -> list[list[Row]]:
@@ -405,7 +412,8 @@ def assert_matches_reference(
     found = finder.run(build_column(texts))
     rows = list_rows(found, texts, finder.kinds)
     for text, text_rows in zip(texts, rows, strict=True):
-        assert text_rows == reference_find(text, countries)[0]
+        if not is_read_again(text):
+            assert text_rows == reference_find(text, countries)[0]
         for start, stop, first, last, _, value, _, _ in text_rows:
             assert text[start:stop] == text.encode()[first:last].decode() == value
     return rows
@@ -683,6 +691,7 @@ def test_slices_of_a_column_give_the_same_rows(
 @given(st.lists(TEXTS, max_size=4))
 @settings(max_examples=40, deadline=None)
 def test_rejected_candidates_are_counted_once_each(texts: list[str]) -> None:
+    texts = [text for text in texts if not is_read_again(text)]
     expected: Counter[tuple[str, str]] = Counter()
     for text in texts:
         expected += reference_find(text)[1]

@@ -239,7 +239,8 @@ def reduce_to_shape(name: str, value: str) -> str:
         return re.sub("[0-9A-Fa-f]", "h", value)
     if name == "EMAIL_ADDRESS":
         if "@" not in value:  # inside another address, or in a link
-            value = re.sub("%(?:25)?40|[+_]40|=| at ", "@", value.replace("+2E", "."))
+            value = re.sub(r"[+]2E|\W+(?:punkt|punto)\W+", ".", value)
+            value = re.sub(r"%(?:25)?40|[+_]40|=|\W+(?:at|ät|arroba)\W+", "@", value)
         local, host = value.rsplit("@", 1)
         return (
             re.sub(
