@@ -406,7 +406,8 @@ def test_messages_name_commands_and_options_that_exist() -> None:
 
 def _belongs_to_others(place: str, option: str) -> bool:
     """Options of pip, of `hf download`, of curl and of the script that compiles kernels, and an
-    argument of `sanitize.verify` that is an option only until `to_python_names` has translated it."""
+    argument of `sanitize.verify` that is an option only until `to_python_names` has translated
+    it."""
     return option in (
         "--extra-index-url",
         "--force-reinstall",
