@@ -425,6 +425,8 @@ def test_finders_use_no_backtracking_engine() -> None:
             "labelled_forms.py",
             "phone_number.py",  # numbers, with the formats of their countries
             "labelled_secrets.py",
+            "secret.py",
+            "street_address.py",
             "pattern_check.py",
             "kind.py",
         ), path.name
