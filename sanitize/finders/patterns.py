@@ -121,7 +121,7 @@ class PatternFinder:
         # tokens, values beside their labels and inside longer words are searched in the text that
         # the values of their phase leave
         self._searches = sorted(
-            {(labelled_forms.PHASE, _BEHIND_LABELS)}
+            (set() if self._labels.is_empty else {(labelled_forms.PHASE, _BEHIND_LABELS)})
             | {(phase, _WHOLE) for phase in self._phases}
             | {(kind.phase, _TOKENS) for kind in kinds if kind.tokens}
             | {(kind.phase, _LABELLED) for kind in kinds if kind.labelled_text}
@@ -246,7 +246,7 @@ class PatternFinder:
                 order = np.argsort(starts, kind="stable")
                 lines = find_digit_lines(buffers, starts[order], stops[order])
             if search == _BEHIND_LABELS:
-                if self._labels.is_empty or excluded_kinds:  # inside of a value is no other label
+                if excluded_kinds:  # inside of a value is no other label
                     continue
                 assert lines is not None
                 found = self._search_behind_labels(buffers, lines, headers)

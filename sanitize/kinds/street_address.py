@@ -313,9 +313,11 @@ _LANDMARKS = (
 def _list_anchors() -> tuple[str, ...]:
     """The first letters of all landmarks, none that begins with another one."""
     first = sorted({word[:9] for _, words, _ in _LANDMARKS for word in words.split("|")})
-    return tuple(
-        one for one in first if not any(one.startswith(other) for other in first if one != other)
-    )
+    kept = [first[0]]
+    for one in first[1:]:  # what begins with another one follows it in their order
+        if not one.startswith(kept[-1]):
+            kept.append(one)
+    return tuple(kept)
 
 
 # ---- context ----
