@@ -2,7 +2,7 @@
 documents and on documents that were kept.
 
 What was to be forgotten, and from which model, is read from the output of `sanitize-train unlearn`:
-a run folder (`ga`, `gd`, `kl`, `idk`, `dpo`), or the folder of the dp2unlearning stages. Four
+a run folder (`ga`, `gd`, `kl`, `idk`, `dpo`, `npo`), or the folder of the dp2unlearning stages. Four
 attacks, each on the model before and after, on forgotten and kept documents:
 
     completion   greedy continuation of a prompt, or of the first half of a text: ROUGE-L recall,
