@@ -40,7 +40,7 @@ def round_to_four_bits(model: Any) -> None:
             # [outputs, inputs]; Conv1D has them the other way round
             weights = layer.weight.T if isinstance(layer, Conv1D) else layer.weight
             rounded = []
-            for group in weights.float().split(GROUP, dim=1):
+            for group in torch.split(weights.float(), GROUP, dim=1):
                 low, high = group.amin(1, keepdim=True), group.amax(1, keepdim=True)
                 step = ((high - low) / (LEVELS - 1)).clamp_min(torch.finfo(torch.float32).tiny)
                 rounded.append(((group - low) / step).round() * step + low)
