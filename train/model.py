@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from sanitize.errors import InputRefused, MissingExtra, UsageError
 from sanitize.storage.files import read_json
+from sanitize.storage.model_folders import describe_impossible_layers
 
 from .adapters import add_adapter, find_base_folder, is_adapter, merge_adapter
 from .model_folders import describe_unreadable_model, has_finite_weights
@@ -220,6 +221,8 @@ def load_model(
             f"{folder}: no *.safetensors; weights are read as safetensors only, since other formats"
             " can run code"
         )
+    if problem := describe_impossible_layers(folder):
+        raise InputRefused(f"{folder}: {problem}")
     try:
         config = transformers.AutoConfig.from_pretrained(
             folder, local_files_only=True, trust_remote_code=False
