@@ -30,7 +30,9 @@ def test_exact_copies_of_an_advantage(
 
 
 @pytest.mark.parametrize(("share", "low", "high"), [(1.0, 0.99, 1.01), (0.0, -0.01, 0.01)])
-def test_worth_of_variants_that_are_copies_or_nothing(share: float, low: float, high: float) -> None:
+def test_worth_of_variants_that_are_copies_or_nothing(
+    share: float, low: float, high: float
+) -> None:
     rng = np.random.default_rng(0)
     levels = np.repeat(np.log2(bench.COUNTS), bench.EACH)
     noise = rng.normal(0, 1e-4, (2, len(levels)))

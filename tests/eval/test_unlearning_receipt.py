@@ -165,8 +165,7 @@ def test_receipt_of_an_unlearned_run(
     )
     assert relearned["forgotten"]["documents"] == 2 and rounded["forgotten"]["documents"] == 4
     assert (
-        relearned["forgotten"]["loss"] < after["forgotten"]["loss"]
-        and "addresses" not in relearned
+        relearned["forgotten"]["loss"] < after["forgotten"]["loss"] and "addresses" not in relearned
     ), "the other half is easier, and its only address was shown"
     assert any(line.startswith("NOT LIKE UNSEEN") for line in receipt["statements"])
     assert (
