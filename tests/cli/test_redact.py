@@ -210,3 +210,27 @@ def test_a_file_is_replaced_at_once(tmp_path: Path, console: Console) -> None:
     assert console("redact", tmp_path / "a.txt", "-o", tmp_path / "out.txt", "-q")[0] == 0
     assert (tmp_path / "out.txt").read_text() == "[EMAIL_ADDRESS]"
     assert (tmp_path / "linked").read_text() == "old"
+
+
+@pytest.mark.parametrize(
+    ("encoding", "text"),
+    [
+        ("cp1252", "a café by the sea"),
+        ("koi8-r", "Завтра утром мы поедем на поезде в другой город, и дети будут рады."),
+    ],
+)
+def test_a_text_that_is_not_utf8_is_decoded_as_in_a_run(
+    encoding: str, text: str, tmp_path: Path, console: Console
+) -> None:
+    path = tmp_path / "a.log"
+    path.write_bytes(f"{text} {MAIL}\n".encode(encoding))
+    code, out, err = console("redact", str(path), "--seed", "1")
+    assert (code, out) == (0, f"{text} [EMAIL_ADDRESS]\n"), err
+    assert "its encoding was guessed" in err
+
+
+def test_bytes_of_no_encoding_are_refused(tmp_path: Path, console: Console) -> None:
+    path = tmp_path / "a.log"
+    path.write_bytes(b"\x81\x8d\x8f\x90\x9d\xff\xfe\x81" * 40)
+    code, out, err = console("redact", str(path), "--seed", "1")
+    assert (code, out) == (3, "") and "not valid Unicode" in err
