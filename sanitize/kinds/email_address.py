@@ -406,8 +406,8 @@ def _locate_components(values: pl.Series) -> I64:
     `Kind.locate_components`.
 
     `first` is the first run of letters and digits, `sep` all characters up to the next run, escapes
-    of a link among them (`%2B`), `last` the rest of the local part. `domain` is the host without its last label; `dot` and `tld` are
-    empty for hosts that do not end in a name.
+    of a link among them (`%2B`), `last` the rest of the local part. `domain` is the host without
+    its last label; `dot` and `tld` are empty for hosts that do not end in a name.
     """
     bounced = values.str.contains(r"\A[^@%&\\]*=[^=@]*\z") & ~values.str.contains(
         "=40", literal=True
