@@ -37,9 +37,7 @@ def _is_sign_code(first: uint8_t, second: uint8_t) -> cython.bint:
 @cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
-def _skip_signs(
-    data: cython.const[uint8_t][::1], position: int64_t, end: int64_t
-) -> int64_t:
+def _skip_signs(data: cython.const[uint8_t][::1], position: int64_t, end: int64_t) -> int64_t:
     """Where the signs at a position end: bytes that are no letters or digits, and escapes of a link
     (`%2B`, `%252B`), which are no part of a name."""
     after: int64_t
