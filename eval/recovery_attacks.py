@@ -15,8 +15,8 @@ from typing import Any
 
 import polars as pl
 
-from sanitize.storage.files import read_json
 from sanitize.train import fit
+from sanitize.train.unlearning import read_run_recipe
 
 from .trained_documents import TrainedDocuments
 
@@ -112,8 +112,6 @@ def relearn_documents(
 def find_learning_rate(checkpoint: Path) -> float:
     """Return the learning rate of the run that wrote a checkpoint; 1e-4 where none is known, or
     where only an adapter was trained."""
-    recipe = {}
-    if checkpoint.parent.name == "checkpoints":
-        recipe = (read_json(checkpoint.parent.parent / "recipe.json") or {}).get("recipe", {})
+    recipe = (read_run_recipe(checkpoint) or {}).get("recipe", {})
     rate = recipe.get("run", {}).get("lr")
     return DEFAULT_LR if rate is None or recipe.get("lora") else float(rate)
