@@ -1,0 +1,419 @@
+"""Three corpora of different shapes with their outputs, and the counts of an output: recounted from
+its shards and its private folder, row by row in plain Python."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow.parquet as pq
+import pytest
+
+import sanitize
+from sanitize.cli.generated_mails import generate_mails
+from sanitize.pipeline import canaries
+from sanitize.plans.plan import load_plan
+from tests.support import read_rows
+
+MAIL = (
+    "Write to ann.roe@example.com or bob.lee@example.org, later to ann.roe@example.com;"
+    " card 4111 1111 1111 1111."
+)
+# of the canary documents: people, and the written forms; the first four must be removed
+CANARY_PEOPLE = 8
+CANARY_FORMS = (
+    "as written",
+    "in brackets",
+    "upper case",
+    "full-width",
+    "zero-width",
+    "HTML",
+    "URL",
+    "base64",
+    "digits",
+    "spelled out",
+)
+REQUIRED_FORMS = CANARY_FORMS[:4]
+
+Row = Mapping[str, Any]
+Edit = tuple[int, int, str]  # start_byte, end_byte, replacement
+
+
+# ---- corpora ----
+
+
+def write_mails(folder: Path) -> tuple[Path, int]:
+    """Mails, of which some occur twice and are dropped."""
+    texts = generate_mails(30, 5)["text"].to_pylist() + [MAIL, MAIL]
+    path = folder / "mails.jsonl"
+    path.write_text("".join(json.dumps({"text": text}) + "\n" for text in [*texts, *texts[:5]]))
+    return path, len(texts) + 5
+
+
+def write_chats(folder: Path) -> tuple[Path, int]:
+    """Chats with a record that cannot be read, and addresses that only the sweep finds."""
+    chats = [
+        {
+            "messages": [
+                {
+                    "role": "user",
+                    "content": f"I am Ann Roe, at p{no % 3}@example.com, 205-555-0142",
+                },
+                {"role": "assistant", "content": f"We write to P{no % 3}%40EXAMPLE.com today."},
+            ]
+        }
+        for no in range(8)
+    ]
+    chats[0]["messages"].append({"role": "user", "content": "It is cDFAZXhhbXBsZS5jb20= there."})
+    path = folder / "chats.jsonl"
+    path.write_text("".join(json.dumps(one) + "\n" for one in chats) + '{"messages": broken\n')
+    return path, len(chats) + 1
+
+
+def write_table(folder: Path) -> tuple[Path, int]:
+    """A table with columns of people and of telephone numbers."""
+    rows = [
+        f'{no},Eva Moor{"" if no % 2 else " Lee"},205-555-01{no:02d},"card 4111 1111 1111 1111,'
+        f' mail u{no % 4}@example.org, by Eva Moor"'
+        for no in range(12)
+    ]
+    path = folder / "table.csv"
+    path.write_text("\n".join(["number,author,phone,note", *rows]) + "\n")
+    return path, len(rows)
+
+
+# how to write a corpus; the plan with changes of it; the options of the run
+Corpus = tuple[Callable[[Path], tuple[Path, int]], str, list[str], dict[str, Any]]
+CORPORA: dict[str, Corpus] = {
+    "mails": (
+        write_mails,
+        "rmft",
+        ['drop=[{use="exact_dup", body_only=true}]'],
+        {"rows_per_shard": 20},
+    ),
+    "chats": (write_chats, "redact", [], {"max_quarantine": 0.5}),
+    "table": (write_table, "surrogates", [], {"text_column": "note"}),
+}
+
+
+@dataclass(frozen=True)
+class Published:
+    """An output, its private folder and the folder of its run, what was printed of it, the options
+    of its run, and its canary documents with their edits, which a run keeps nowhere."""
+
+    source: Path
+    out: Path
+    work: Path
+    run: Path
+    records: int
+    options: Mapping[str, Any]
+    plan_hash: str
+    result: sanitize.RunResult
+    summary: dict[str, Any]
+    verified: dict[str, Any]
+    canary_texts: Sequence[str]
+    canary_edits: Mapping[int, Sequence[Edit]]
+
+
+def publish_corpus(name: str, folder: Path) -> Published:
+    """The output of one of `CORPORA`, below `folder`."""
+    write, plan_name, changes, options = CORPORA[name]
+    path, records = write(folder)
+    plan = load_plan(plan_name, changes)
+    planted: list[tuple[Sequence[str], Mapping[int, Sequence[Edit]]]] = []
+    run_documents = canaries._run_pipeline
+
+    def observe(engine: Any, plan: Any, key: Any, texts: Sequence[str], *more: Any) -> Any:
+        edits = run_documents(engine, plan, key, texts, *more)
+        planted.append((texts, edits))
+        return edits
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(canaries, "_run_pipeline", observe)
+        patch.setattr(canaries, "_RESULTS", {})
+        result = sanitize.run(path, folder / "out", plan=plan, seed=1, workers=1, **options)
+    work = folder / "out.private"
+    ((canary_texts, canary_edits),) = planted
+    return Published(
+        source=path,
+        out=folder / "out",
+        work=work,
+        run=work / "runs" / result.run_hash,
+        records=records,
+        options=options,
+        plan_hash=plan.public_hash,
+        result=result,
+        summary=result.to_dict(),
+        verified=sanitize.verify(folder / "out", workers=1).to_dict(),
+        canary_texts=canary_texts,
+        canary_edits=canary_edits,
+    )
+
+
+# ---- counts ----
+
+
+def list_strings(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list | tuple):
+        for one in value:
+            yield from list_strings(one)
+    elif isinstance(value, dict):
+        for one in value.values():
+            yield from list_strings(one)
+
+
+def list_leaves(value: Any, steps: Sequence[str]) -> Iterator[str]:
+    """The texts at a path such as `[]`, `content` in a value."""
+    if value is None:
+        return
+    if not steps:
+        yield value
+    elif steps[0] == "[]":
+        for one in value:
+            yield from list_leaves(one, steps[1:])
+    else:
+        yield from list_leaves(value[steps[0]], steps[1:])
+
+
+class Recount:
+    """The tables of a run, row by row."""
+
+    def __init__(self, published: Published) -> None:
+        self.published, run, work = published, published.run, published.work
+        self.shards = sorted((published.out / "data").glob("*.parquet"))
+        (self.rows,) = (
+            duckdb.connect()
+            .execute("SELECT count(*) FROM read_parquet(?)", [[str(path) for path in self.shards]])
+            .fetchone()
+        ) or (0,)
+        self.strings = [
+            text for path in self.shards for text in list_strings(pq.read_table(path).to_pylist())
+        ]
+        self.drops = read_rows(run / "drops")
+        self.dropped = {row["doc_no"] for row in self.drops}
+        self.quarantined = read_rows(work / "quarantine", "*/*.parquet")
+        self.swept = read_rows(run / "sweep", "[0-9]*.parquet")
+        self.indexed = read_rows(work / "tables" / "occurrences")
+        self.all_found = [*self.indexed, *self.swept]
+        self.found = [row for row in self.all_found if row["doc_no"] not in self.dropped]
+        self.kept = read_rows(run / "kept")
+        self.edits: dict[tuple[int, int], list[dict[str, Any]]] = {}
+        for edit in read_rows(run / "edits"):
+            self.edits.setdefault((edit["doc_no"], edit["cell"]), []).append(edit)
+        self.column_values = read_rows(run / "vault" / "column_values")
+        self.values = [*read_rows(work / "vault" / "values"), *self.column_values]
+        self.plan = json.loads((run / "plan.json").read_text())
+        self.manifest = json.loads((published.out / "manifest.json").read_text())
+        self.keep = {
+            kind: part["keep"] for part in self.manifest["plan"]["edit"] for kind in part["kinds"]
+        }
+        # the check reads all files but the sums, which are written after it
+        self.checked_files = sum(path.is_file() for path in published.out.rglob("*")) - 1
+        self.other_files = [
+            path for path in published.out.rglob("*") if path.is_file() and path not in self.shards
+        ]
+
+    @property
+    def documents_in(self) -> int:
+        return self.rows + len(self.dropped) + len(self.quarantined)
+
+    @cached_property
+    def text_bytes(self) -> int:
+        """Bytes of the texts that were searched: those of the columns in index.json."""
+        leaves = json.loads((self.published.work / "index.json").read_text())["leaf_paths"]
+        gone = {row["doc_no"] for row in self.quarantined}
+        return sum(
+            len(text.encode())
+            for number, row in enumerate(read_rows(self.published.work / "documents"))
+            if number not in gone
+            for column, *steps in leaves
+            for text in list_leaves(row[column], steps)
+        )
+
+    def find_edits(self, row: Row) -> list[dict[str, Any]]:
+        return [
+            edit
+            for edit in self.edits.get((row["doc_no"], row["cell"]), ())
+            if edit["start_byte"] < row["end_byte"] and edit["end_byte"] > row["start_byte"]
+        ]
+
+    # ---- by kind ----
+
+    @cached_property
+    def kinds(self) -> list[str]:
+        """The kinds that were found, most occurrences first."""
+        counts = Counter(row["kind"] for row in self.found)
+        return sorted(counts, key=lambda kind: (-counts[kind], kind))
+
+    @cached_property
+    def by_kind(self) -> dict[str, dict[str, Any]]:
+        return {kind: self._count_kind(kind) for kind in sorted(self.kinds)}
+
+    def sum_kinds(self, name: str) -> int:
+        return sum(counts[name] for counts in self.by_kind.values())
+
+    def _count_kind(self, kind: str) -> dict[str, Any]:
+        rows = [row for row in self.found if row["kind"] == kind]
+        kept_ids = Counter(row["value_id"] for row in self.kept)
+        kept = sum(kept_ids[value_id] for value_id in {row["value_id"] for row in rows})
+        replaced = sum(bool(self.find_edits(row)) for row in rows)
+        skipped = Counter[str]()
+        for row in read_rows(self.published.work / "tables" / "skipped"):
+            if row["kind"] == kind:
+                skipped[row["reason"]] += row["candidates"]
+        finder_rows = [row for row in rows if row["finder"] != "sweep"]
+        return {
+            "occurrences": len(rows),
+            "kept": kept,
+            "replaced": replaced,
+            "left_by_plan": len(rows) - kept - replaced,
+            "values": len({row["value_id"] for row in finder_rows}),
+            "documents": len({row["doc_no"] for row in finder_rows}),
+            "skipped": dict(skipped),
+            "swept": len(rows) - len(finder_rows),
+        }
+
+    def find_outcome(self, row: Row) -> tuple[str, object]:
+        """What became of an occurrence, and the value or surrogate that stands in its place."""
+        overlapping = self.find_edits(row)
+        own = [edit["replacement"] for edit in overlapping if edit["kind"] == row["kind"]]
+        if row["doc_no"] in self.dropped:
+            return "dropped", None
+        if not overlapping:
+            return ("kept" if row["kind"] in self.keep else "left"), row["value_id"]
+        if not own:
+            return "by another", None
+        if own[0] == "":
+            return "deleted", None
+        if own[0].startswith(f"[{row['kind']}"):
+            return "label", None
+        return "surrogate", own[0]
+
+    @cached_property
+    def outcomes(self) -> Counter[tuple[str, str]]:
+        """Occurrences by kind and outcome."""
+        return Counter((row["kind"], self.find_outcome(row)[0]) for row in self.all_found)
+
+    def count_shares(self, location: str, kind: str) -> tuple[int, int]:
+        """The occurrences at a location (header field, body, no mail) and how many were edited;
+        `kind` may be all."""
+        rows = [
+            row
+            for row in self.found
+            if kind in ("all", row["kind"]) and location == (row["section"] or "no mail")
+        ]
+        return len(rows), sum(bool(self.find_edits(row)) for row in rows)
+
+    def count_texts(self, kind: str, part: str) -> int:
+        """The occurrences in mail headers, mail bodies or texts that are no mails."""
+        return sum(
+            part
+            == {"": "texts that are not mails", "body": "mail bodies"}.get(
+                row["section"] or "", "mail headers"
+            )
+            for row in self.found
+            if row["kind"] == kind
+        )
+
+    def rank_values(self, kind: str) -> tuple[list[int], list[int]]:
+        """How often each value occurs in the input, and each value or surrogate in the output; most
+        frequent first."""
+        before = Counter(row["value_id"] for row in self.indexed if row["kind"] == kind)
+        after = Counter(
+            value
+            for row in self.all_found
+            if row["kind"] == kind
+            for _, value in [self.find_outcome(row)]
+            if value is not None
+        )
+        return sorted(before.values(), reverse=True), sorted(after.values(), reverse=True)
+
+    # ---- checks ----
+
+    @cached_property
+    def searched_ids(self) -> set[int]:
+        """The values that the check searches for: those of the edited kinds, and of columns."""
+        return {row["value_id"] for row in self.column_values} | {
+            row["value_id"] for row in self.values if row["kind"] in self.keep
+        }
+
+    @property
+    def searched_values(self) -> dict[str, int]:
+        return {
+            "values_checked": len(self.searched_ids),
+            "values_removed": len(self.searched_ids & self.removed_ids),
+        }
+
+    @cached_property
+    def removed_ids(self) -> set[int]:
+        """The values of which an occurrence is gone from the output."""
+        return {row["value_id"] for row in self.column_values} | {
+            row["value_id"]
+            for row in self.all_found
+            if row["doc_no"] in self.dropped or self.find_edits(row)
+        }
+
+    @cached_property
+    def canaries(self) -> dict[str, Any]:
+        """The planted values of invented people and those of them that were removed, by form."""
+        copies = max(1, *self.keep.values())
+        forms = ["as written"] * copies + list(CANARY_FORMS)
+        texts = self.published.canary_texts[: len(forms) * CANARY_PEOPLE]
+        planted, removed = Counter[str](), Counter[str]()
+        for number, text in enumerate(texts):
+            copy, form = min(number // CANARY_PEOPLE, copies), forms[number // CANARY_PEOPLE]
+            edits = self.published.canary_edits.get(number, ())
+            for line in re.finditer(rb"^Reach (\w+) by <?(.*?)>? today[.]$", text.encode(), re.M):
+                if copy >= self.keep[line[1].decode().upper()]:
+                    start, end = line.span(2)
+                    gone = [
+                        any(low <= position < high for low, high, _ in edits)
+                        for position in range(start, end)
+                    ]
+                    planted[form] += 1
+                    removed[form] += all(gone) if form in REQUIRED_FORMS else any(gone)
+
+        def count(names: Sequence[str]) -> dict[str, int]:
+            return {
+                "planted": sum(planted[name] for name in names),
+                "removed": sum(removed[name] for name in names),
+            }
+
+        return {
+            **count(REQUIRED_FORMS),
+            "documents": len(texts),
+            "encoded": count(CANARY_FORMS[4:]),
+            "by_form": {form: count([form]) for form in CANARY_FORMS if planted[form]},
+        }
+
+    @cached_property
+    def canary_samples(self) -> dict[str, str]:
+        """The lines of the last canary text, before and after its edits."""
+        number = len(self.published.canary_texts) - 1
+        before = after = self.published.canary_texts[number].encode()
+        for start, end, text in sorted(self.published.canary_edits[number], reverse=True):
+            after = after[:start] + text.encode() + after[end:]
+        lines = zip(before.decode().splitlines(), after.decode().splitlines(), strict=True)
+        return dict(lines)
+
+    @cached_property
+    def shapes(self) -> tuple[str, str]:
+        """The texts of the input and those of the output, masked."""
+        texts = list_strings(read_rows(self.published.work / "documents"))
+        return "\n".join(map(mask_text, texts)), "\n".join(map(mask_text, self.strings))
+
+
+def mask_text(text: str) -> str:
+    """A text by its shape: letters as a and A, digits as 9, each run cut at four."""
+    for pattern, letter in (("[a-z]", "a"), ("[A-Z]", "A"), ("[0-9]", "9")):
+        text = re.sub(f"{pattern}+", lambda run, to=letter: to * min(len(run[0]), 4), text)
+    return re.sub(r"\s", " ", text)
