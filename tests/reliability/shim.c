@@ -1,11 +1,12 @@
 /* Loaded before libc: counts the file operations of a process below SHIM_UNDER, logs them to SHIM_LOG, and makes the SHIM_FAIL-th of
-   these calls (with SHIM_STAYS, all from there on) fail with the error SHIM_ERRNO, like a full or broken disk. The variables are read when
-   the process starts, and when it calls `shim_read_environment` (a fork of tests/server.py, which changes its environment). */
+   these calls (with SHIM_STAYS, all from there on) fail with the error SHIM_ERRNO, like a full or broken disk; with SHIM_KILL its process
+   group is killed before the call instead. The variables are read when the process starts, and when it calls `shim_read_environment` (a fork of tests/server.py, which changes its environment). */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +16,7 @@
 #include <unistd.h>
 
 static atomic_long call_count;
-static long failing_call, is_permanent, error_code;
+static long failing_call, is_permanent, is_kill, error_code;
 static const char *watched_folder;
 static int log_handle = -1;
 
@@ -24,6 +25,7 @@ __attribute__((constructor)) void shim_read_environment(void) {
   watched_folder = getenv("SHIM_UNDER");
   failing_call = getenv("SHIM_FAIL") ? atol(getenv("SHIM_FAIL")) : 0;
   is_permanent = getenv("SHIM_STAYS") != NULL;
+  is_kill = getenv("SHIM_KILL") != NULL;
   error_code = getenv("SHIM_ERRNO") ? atol(getenv("SHIM_ERRNO")) : ENOSPC;
   if (path) log_handle = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
 }
@@ -33,6 +35,7 @@ static int should_fail(const char *operation, const char *path, const char *sour
   long call_number = atomic_fetch_add(&call_count, 1) + 1;
   int failing = failing_call && (is_permanent ? call_number >= failing_call : call_number == failing_call);
   if (log_handle >= 0) dprintf(log_handle, "%ld\t%s\t%s\t%s\t%s\n", call_number, operation, path, source ? source : "", failing ? "failed" : "");
+  if (failing && is_kill) kill(0, SIGKILL);
   if (failing) errno = (int)error_code;
   return failing;
 }

@@ -423,6 +423,52 @@ def test_a_command_killed_at_any_moment_resumes(
     record_property("kills", kill_count)
 
 
+def run_with_kill_at_call(command_case: CommandCase, trace_calls: TraceCalls, number: int) -> bool:
+    """One command that is killed before its n-th call that changes files, and the checks after it;
+    False if it has no such call."""
+    command_case.restore()
+    results: list[Any] = []
+    trace_calls(command_case.harness, results, SHIM_FAIL=str(number), SHIM_KILL="1")
+    assert results[0].code in (0, -signal.SIGKILL), results[0]
+    assert results[0].code or command_case.output_state() == "new"
+    command_case.output_state()
+    command_case.check_resume()
+    return bool(results[0].code)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command_case", PUBLISHING_COMMANDS, indirect=True)
+def test_a_command_killed_before_its_last_calls_resumes(
+    command_case: CommandCase, trace_calls: TraceCalls
+) -> None:
+    """The calls that exchange the output, and those before and after them."""
+    system_calls = trace_calls(command_case.harness, [])
+    (exchange,) = (int(call[0]) for call in system_calls if is_publication(command_case, call))
+    for number in range(exchange - 1, exchange + 3):
+        assert run_with_kill_at_call(command_case, trace_calls, number)
+
+
+def is_publication(command_case: CommandCase, call: list[str]) -> bool:
+    """Whether a call gives the output its name."""
+    return call[1] in ("exchange", "rename") and str(command_case.output) in call[2:4]
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("part", range(FAILING_CALL_PARTS))
+@pytest.mark.parametrize("command_case", PUBLISHING_COMMANDS, indirect=True)
+def test_a_command_killed_before_any_call_resumes(
+    command_case: CommandCase, trace_calls: TraceCalls, record_property: Any, part: int
+) -> None:
+    """Before the first and the last of the same calls on each file. SOAK_STRIDE=n takes every n-th
+    of these."""
+    step = FAILING_CALL_PARTS * int(os.environ.get("SOAK_STRIDE", "1"))
+    numbers = find_first_and_last_calls(trace_calls(command_case.harness, []))[part::step]
+    for number in numbers:
+        assert run_with_kill_at_call(command_case, trace_calls, number)
+    record_property("kills", len(numbers))
+
+
 # ---- signals ----
 
 # a path that exists once the command works
