@@ -1,7 +1,7 @@
 -- name: outcomes
 -- description: Outcome of every occurrence. Rows without a section count how often each value occurs in the output: originals by value,
---              surrogates by text. Occurrences without a value in the output (replaced by a label, deleted, covered by an edit of another
---              kind, in a dropped document) are one row per kind. Rows with a section (a header field, body, or '' for a text that is not a
+--              surrogates by text. Occurrences without a value in the output (replaced by a label or another text, deleted, covered by an
+--              edit of another kind, in a dropped document) are one row per kind. Rows with a section (a header field, body, or '' for a text that is not a
 --              mail) count the same occurrences by their location in the input. Counts the rows with a result_id from $min_result_id to
 --              $max_result_id; the counts of disjoint ranges add up.
 -- tables: shard_outcomes (kind, outcome, section, result_id, occurrences)

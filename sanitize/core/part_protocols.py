@@ -387,6 +387,7 @@ class Editor(Part):
 
     kinds: tuple[str, ...]
     keep: int = 0
+    gives_surrogates: ClassVar[bool] = False  # its replacements are invented values
     privacy_unit: ClassVar[str] = (
         # the unit that one draw of a mechanism with a privacy claim protects; its cost is then
         # recorded in the ledger
@@ -535,6 +536,7 @@ class LinkingEditor(Editor):
     """An editor with the setting `linked`: whether values of one person are replaced consistently.
     It then gets `entity_values` (value_id, entity_id, kind, value)."""
 
+    gives_surrogates: ClassVar[bool] = True
     linked: bool = False
 
     @property
@@ -601,10 +603,16 @@ def load_part(part_type: PartType, settings: Mapping[str, Any], location: str) -
             f"{location}.use = {use!r}: there is no such part;"
             f" {suggest_names(use, list_part_names(part_type))}"
         )
+    return parse_settings(load_part_class(part_type, use, location), settings, location)
+
+
+def load_part_class(part_type: PartType, use: str, location: str) -> Any:
+    """The class of a part by its name, which is built in or dotted. Raises PlanError for a module
+    that cannot be imported, or has no such class."""
     if part_type == "find" and use == "patterns":
         # it has no settings of its own and no class `Patterns`: it runs in every index
-        return parse_settings(Finder, settings, location)
-    module_name = use if is_dotted else f"sanitize.{PACKAGES[part_type]}.{use}"
+        return Finder
+    module_name = use if "." in use else f"sanitize.{PACKAGES[part_type]}.{use}"
     try:
         module = importlib.import_module(module_name)
     except ImportError as error:
@@ -622,7 +630,7 @@ def load_part(part_type: PartType, settings: Mapping[str, Any], location: str) -
                 f"{location}.use = {use!r}: {title} has a setting with the name of a property,"
                 f" {name}; rename the setting"
             )
-    return parse_settings(part_class, settings, location)
+    return part_class
 
 
 def parse_settings(model: type[BaseModel], settings: Mapping[str, Any], location: str) -> Any:

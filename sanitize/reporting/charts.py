@@ -31,6 +31,7 @@ SEGMENTS = {
     "left": ("left by plan", "left", "#8d99a6"),
     "surrogate": ("replaced by a surrogate", "surrogate", "#d9a566"),
     "label": ("replaced by a label", "label", "#9a6a2f"),
+    "other_text": ("replaced by another text", "other text", "#c9b99a"),
     "replaced": ("replaced", "replaced", "#d9a566"),
     "removed": ("deleted", "deleted", "#7a5aa6"),
     "other_edit": ("changed by an edit of another kind", "by another", "#b3739e"),

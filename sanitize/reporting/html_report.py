@@ -51,8 +51,17 @@ _CONTEXT_CHARACTERS = 48  # characters of masked text shown on either side of a 
 _MAX_LISTED_FILES = 200  # files listed one by one; a corpus may have a million
 # columns and rows of the location table; further kinds and header fields are summed up
 _MAX_KIND_COLUMNS, _MAX_HEADER_FIELDS = (8, 12)
-_REPORTED_OUTCOMES = ("kept", "left", "surrogate", "label", "removed", "other_edit", "dropped")
-_EDITED_OUTCOMES = ("surrogate", "label", "removed", "other_edit")
+_REPORTED_OUTCOMES = (
+    "kept",
+    "left",
+    "surrogate",
+    "label",
+    "other_text",
+    "removed",
+    "other_edit",
+    "dropped",
+)
+_EDITED_OUTCOMES = ("surrogate", "label", "other_text", "removed", "other_edit")
 _DESCRIPTION = ("date", "dataset_name", "purpose", "responsible", "license")
 _LABEL_PATTERN = re.compile(r"\[[A-Z][A-Z0-9_]+(-[0-9]+)?\]")
 

@@ -1,5 +1,5 @@
-"""Counts the outcomes of all occurrences: kept, replaced by a surrogate or label, deleted, dropped;
-summed over the corpus.
+"""Counts the outcomes of all occurrences: kept, replaced by a surrogate, a label or another text,
+deleted, dropped; summed over the corpus.
 
     occurrences + edits + drops -> shard_outcomes (one file per shard) -> outcomes
     (sql/outcomes.sql, once for each range of values)
@@ -34,6 +34,7 @@ from sanitize.core.intervals import (
     flatten_spans,
     pack_pairs,
 )
+from sanitize.core.part_protocols import list_part_names, load_part_class
 from sanitize.storage import queries
 from sanitize.storage.files import attempt_file
 from sanitize.storage.parquet_files import TABLE_CODEC, TABLE_CODEC_LEVEL, read_table
@@ -51,7 +52,8 @@ OUTCOME_SCHEMA = pa.schema(
         pa.field("occurrences", pa.int64()),
     ]
 )
-_OUTCOMES = ("original", "surrogate", "label", "removed", "other_edit", "dropped")
+# other_text: what an editor writes that invents no values: a mask, a year, a range
+_OUTCOMES = ("original", "surrogate", "label", "other_text", "removed", "other_edit", "dropped")
 _BYTE_SPAN_COLUMNS = ["doc_no", "cell", "start_byte", "end_byte"]
 _ROWS_PER_RANGE = 2_000_000  # rows that are counted together: 100 bytes each in DuckDB
 _ROWS_AT_ONCE = 1 << 18  # occurrences of a shard that are counted together: 200 bytes each
@@ -231,9 +233,8 @@ class _EditColumns:
             for name in (*_BYTE_SPAN_COLUMNS, "kind", "outcome", "result_id")
         }
         kind_numbers = {name: number for number, name in enumerate(kinds)}
-        for batch in (
-            _read_batches(path, [*_BYTE_SPAN_COLUMNS, "kind", "replacement"]) if path else ()
-        ):
+        names = [*_BYTE_SPAN_COLUMNS, "kind", "replacement", "part"]
+        for batch in _read_batches(path, names) if path else ():
             for name in _BYTE_SPAN_COLUMNS:
                 columns[name].append(np.asarray(batch.column(name), np.int64))
             kind = pl.Series(batch.column("kind").cast(pa.string()), dtype=pl.String)
@@ -247,7 +248,15 @@ class _EditColumns:
                 .to_series()
                 .to_numpy()
             )
-            outcome = np.where(is_label, _OUTCOMES.index("label"), _OUTCOMES.index("surrogate"))
+            outcome = np.where(
+                is_label,
+                _OUTCOMES.index("label"),
+                np.where(
+                    _is_surrogate(batch.column("part")),
+                    _OUTCOMES.index("surrogate"),
+                    _OUTCOMES.index("other_text"),
+                ),
+            )
             columns["outcome"].append(
                 np.where((text == "").to_numpy(), _OUTCOMES.index("removed"), outcome)
             )
@@ -267,6 +276,18 @@ class _EditColumns:
             (cell, spans["start_byte"], spans["end_byte"]),
         )
         return find_overlapping_rows(*axis, *edit_axis)
+
+
+def _is_surrogate(parts: pa.Array) -> Mask:
+    """Whether each edit is by an editor that invents values; what an editor from outside of
+    sanitize writes is not known."""
+    dictionary = parts.dictionary_encode() if not pa.types.is_dictionary(parts.type) else parts
+    gives_surrogates = [
+        name in list_part_names("edit") and load_part_class("edit", name, "").gives_surrogates
+        for name in dictionary.dictionary.to_pylist()
+    ]
+    part_no = np.asarray(dictionary.indices.fill_null(-1), np.int64)
+    return np.array([*gives_surrogates, False], np.bool_)[part_no]
 
 
 def _read_batches(path: Path, columns: list[str]) -> Iterator[pa.RecordBatch]:

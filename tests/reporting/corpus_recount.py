@@ -41,6 +41,7 @@ CANARY_FORMS = (
     "spelled out",
 )
 REQUIRED_FORMS = CANARY_FORMS[:4]
+INVENTING_EDITORS = ("rmft", "pseudonymize")
 
 Row = Mapping[str, Any]
 Edit = tuple[int, int, str]  # start_byte, end_byte, replacement
@@ -285,18 +286,19 @@ class Recount:
     def find_outcome(self, row: Row) -> tuple[str, object]:
         """What became of an occurrence, and the value or surrogate that stands in its place."""
         overlapping = self.find_edits(row)
-        own = [edit["replacement"] for edit in overlapping if edit["kind"] == row["kind"]]
+        own = [edit for edit in overlapping if edit["kind"] == row["kind"]]
         if row["doc_no"] in self.dropped:
             return "dropped", None
         if not overlapping:
             return ("kept" if row["kind"] in self.keep else "left"), row["value_id"]
         if not own:
             return "by another", None
-        if own[0] == "":
+        text, part = own[0]["replacement"], own[0]["part"]
+        if text == "":
             return "deleted", None
-        if own[0].startswith(f"[{row['kind']}"):
+        if text.startswith(f"[{row['kind']}"):
             return "label", None
-        return "surrogate", own[0]
+        return ("surrogate", text) if part in INVENTING_EDITORS else ("other text", None)
 
     @cached_property
     def outcomes(self) -> Counter[tuple[str, str]]:

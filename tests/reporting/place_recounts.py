@@ -109,6 +109,7 @@ OUTCOMES = {
     "left": ("left", "left by plan"),
     "surrogate": ("surrogate", "replaced by a surrogate"),
     "label": ("label", "replaced by a label"),
+    "other_text": ("other text", "replaced by another text"),
     "removed": ("deleted", "deleted"),
     "other_edit": ("by another", "changed by an edit of another kind"),
     "dropped": ("dropped", "in dropped documents"),
@@ -186,7 +187,7 @@ RECOUNTS: dict[str, Callable[..., list[object]]] = {
     f"{KINDS} / {KIND} / note / skipped: (\\w+) #": lambda c, kind, reason: [
         c.by_kind[kind]["skipped"][reason]
     ],
-    f"{KINDS} / {KIND} / (kept|left|surrogate|label|deleted|by another|dropped) / #": (
+    f"{KINDS} / {KIND} / (kept|left|surrogate|label|other text|deleted|by another|dropped) / #": (
         lambda c, kind, outcome: [c.outcomes[kind, outcome]]
     ),
     # ---- charts: descriptions, totals, and widths of the bars in pixels

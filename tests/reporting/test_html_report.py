@@ -667,7 +667,9 @@ def test_deduplication_and_blacklist_are_reported() -> None:
     ]
     text = " ".join(Page(html).text.split())
     assert (
-        "runs of up to 3 words that fewer than 2 users wrote" in text and "never published" in text
+        "Words, and runs of up to 3 words, that fewer than 2 users wrote, and the words of found"
+        in text
+        and "never published" in text
     )
     for missing in ("Deduplication", "Blacklist", "Privacy ledger"):
         assert missing not in Page(render_report(SUMMARY, TABLES)).text

@@ -52,10 +52,16 @@ def occurrence(
 
 
 def edit(
-    doc_no: int, start: int, stop: int, text: str, kind: str = MAIL, cell: int = 0
+    doc_no: int,
+    start: int,
+    stop: int,
+    text: str,
+    kind: str = MAIL,
+    cell: int = 0,
+    part: str = "rmft",
 ) -> dict[str, object]:
     position = {"doc_no": doc_no, "cell": cell, "start_byte": start, "end_byte": stop}
-    return {**position, "replacement": text, "kind": kind, "part": "rmft"}
+    return {**position, "replacement": text, "kind": kind, "part": part}
 
 
 def run_count(
@@ -97,6 +103,16 @@ CASES: dict[str, tuple[list[dict], list[dict] | None, list[tuple[str, str]]]] = 
     ),
     "removed": ([occurrence(0, 2, 5)], [edit(0, 0, 9, "")], [(MAIL, "removed")]),
     "a label": ([occurrence(0, 2, 5)], [edit(0, 2, 5, f"[{MAIL}-7]")], [(MAIL, "label")]),
+    "a mask, and a year": (
+        [occurrence(0, 2, 5), occurrence(1, 2, 5)],
+        [edit(0, 2, 5, "X@X", part="mask_words"), edit(1, 2, 5, "1998", part="generalize")],
+        [(MAIL, "other_text"), (MAIL, "other_text")],
+    ),
+    "what an editor from outside writes is no known surrogate": (
+        [occurrence(0, 2, 5)],
+        [edit(0, 2, 5, "text", part="their.editor")],
+        [(MAIL, "other_text")],
+    ),
     "the label of another kind is a text": (
         [occurrence(0, 2, 5)],
         [edit(0, 2, 5, f"[{PHONE}]")],

@@ -37,6 +37,7 @@ PLANS = {
     "header_dedup": ("header_dedup", []),
     "deduplicated": ("rmft", DEDUP),
     "baseline": ("baseline", []),
+    "mask_words": ("mask_words", []),
 }
 
 
@@ -114,19 +115,20 @@ def reference_outcomes(out: Path) -> Counter[tuple[Any, ...]]:
             if edit["start_byte"] < occurrence["end_byte"]
             and edit["end_byte"] > occurrence["start_byte"]
         ]
-        replacements = [
-            edit["replacement"] for edit in overlapping if edit["kind"] == occurrence["kind"]
-        ]
+        own = [edit for edit in overlapping if edit["kind"] == occurrence["kind"]]
         final_value: object = None
         if occurrence["doc_no"] in dropped:
             outcome = "dropped"
-        elif replacements:
-            (text,) = replacements
+        elif own:
+            text, part = own[0]["replacement"], own[0]["part"]
+            assert len(own) == 1
             outcome = (
                 "removed"
                 if not text
                 else "label"
                 if re.fullmatch(r"\[[A-Z_]+(-\d+)?\]", text)
+                else "other_text"
+                if part == "mask_words"
                 else "surrogate"
             )
             final_value = text if outcome == "surrogate" else None
@@ -192,6 +194,7 @@ def test_outcomes_equal_the_reference(output: Path, tmp_path: Path) -> None:
             "header_dedup": {"original", "removed"},
             "deduplicated": {"original", "surrogate", "dropped"},
             "baseline": {"original"},
+            "mask_words": {"other_text"},
         }[output.name]
     )
 
