@@ -171,12 +171,18 @@ def _describe_check(summary: RunSummary) -> VerdictLine:
     check = summary.verify
     if check.mode == "off":
         return VerdictLine("check", "off: nothing was checked", "bad")
+    # an editor may keep originals of a kind that the check does not search for
+    kept_originals = summary.kept_originals
+    if check.kinds is not None:
+        kept_originals = sum(
+            counts.kept for kind, counts in summary.by_kind.items() if kind in check.kinds
+        )
     found = describe_search(
         summary.leaks or 0,
         check.values_checked,
         check.values_removed,
         len(check.forms),
-        summary.kept_originals,
+        kept_originals,
     )
     texts = [f"{check.mode}: {found}"]
     if check.swept:

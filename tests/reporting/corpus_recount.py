@@ -1,5 +1,5 @@
-"""Three corpora of different shapes with their outputs, and the counts of an output: recounted from
-its shards and its private folder, row by row in plain Python."""
+"""Five corpora, of different shapes or for different plans, with their outputs, and the counts of
+an output: recounted from its shards and its private folder, row by row in plain Python."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ import sanitize
 from sanitize.cli.generated_mails import generate_mails
 from sanitize.pipeline import canaries
 from sanitize.plans.plan import load_plan
-from tests.support import read_rows
+from tests.support import read_rows, reference_words
 
 MAIL = (
     "Write to ann.roe@example.com or bob.lee@example.org, later to ann.roe@example.com;"
@@ -42,6 +42,7 @@ CANARY_FORMS = (
 )
 REQUIRED_FORMS = CANARY_FORMS[:4]
 INVENTING_EDITORS = ("rmft", "pseudonymize")
+UNCHECKED_EDITORS = ("header_dedup",)  # it leaves values in bodies, so the check searches for none
 
 Row = Mapping[str, Any]
 Edit = tuple[int, int, str]  # start_byte, end_byte, replacement
@@ -90,6 +91,19 @@ def write_table(folder: Path) -> tuple[Path, int]:
     return path, len(rows)
 
 
+def write_mails_of_users(folder: Path) -> tuple[Path, int]:
+    """Mails of four users."""
+    texts = generate_mails(12, 5)["text"].to_pylist()
+    path = folder / "mails.jsonl"
+    path.write_text(
+        "".join(
+            json.dumps({"text": text, "user_id": f"user{no % 4}"}) + "\n"
+            for no, text in enumerate(texts)
+        )
+    )
+    return path, len(texts)
+
+
 # how to write a corpus; the plan with changes of it; the options of the run
 Corpus = tuple[Callable[[Path], tuple[Path, int]], str, list[str], dict[str, Any]]
 CORPORA: dict[str, Corpus] = {
@@ -101,6 +115,13 @@ CORPORA: dict[str, Corpus] = {
     ),
     "chats": (write_chats, "redact", [], {"max_quarantine": 0.5}),
     "table": (write_table, "surrogates", [], {"text_column": "note"}),
+    "words": (
+        write_mails_of_users,
+        "mask_words",
+        ["blacklist.k=2", "blacklist.n=2", 'edit.0.reasons=["direct", "indirect"]'],
+        {},
+    ),
+    "headers": (write_mails_of_users, "header_dedup", [], {}),
 }
 
 
@@ -219,6 +240,10 @@ class Recount:
         }
         # the check reads all files but the sums, which are written after it
         self.checked_files = sum(path.is_file() for path in published.out.rglob("*")) - 1
+        unchecked = [
+            part for part in self.manifest["plan"]["edit"] if part["use"] in UNCHECKED_EDITORS
+        ]
+        self.checked_kinds = {*self.keep} - {kind for part in unchecked for kind in part["kinds"]}
         self.other_files = [
             path for path in published.out.rglob("*") if path.is_file() and path not in self.shards
         ]
@@ -228,17 +253,72 @@ class Recount:
         return self.rows + len(self.dropped) + len(self.quarantined)
 
     @cached_property
-    def text_bytes(self) -> int:
-        """Bytes of the texts that were searched: those of the columns in index.json."""
+    def texts(self) -> list[str]:
+        """The texts that were searched: those of the columns in index.json."""
         leaves = json.loads((self.published.work / "index.json").read_text())["leaf_paths"]
         gone = {row["doc_no"] for row in self.quarantined}
-        return sum(
-            len(text.encode())
+        return [
+            text
             for number, row in enumerate(read_rows(self.published.work / "documents"))
             if number not in gone
             for column, *steps in leaves
             for text in list_leaves(row[column], steps)
-        )
+        ]
+
+    # ---- parts of plans
+
+    @cached_property
+    def listed_ngrams(self) -> Counter[tuple[int, str]]:
+        """The entries of the blacklist by number of words and reason."""
+        listed = read_rows(self.published.run / "vault" / "blacklist")
+        return Counter((row["n"], row["reason"]) for row in listed)
+
+    @cached_property
+    def masked_words(self) -> int:
+        """Words outside of occurrences that were masked."""
+        return sum(edit["kind"] == "WORD" for edits in self.edits.values() for edit in edits)
+
+    @cached_property
+    def blacklist(self) -> dict[str, Any] | None:
+        """What the summary says about the blacklist."""
+        if (settings := self.manifest["plan"].get("blacklist")) is None:
+            return None
+        return {
+            "k": settings["k"],
+            "n": settings["n"],
+            "documents": self.rows,
+            "documents_without_user": 0,
+            "words": sum(len(reference_words(text)) for text in self.texts),
+            "listed": [
+                {"n": n, "ngrams": ngrams} for (n, _), ngrams in sorted(self.listed_ngrams.items())
+            ],
+            "masked_words": self.masked_words,
+        }
+
+    @cached_property
+    def removals_by_field(self) -> dict[str, dict[str, int]]:
+        """Addresses that header deduplication removed, spans and whole lines, by header field."""
+        counts: dict[str, Counter[str]] = {}
+        spans = set[tuple[int, int]]()
+        documents = read_rows(self.published.work / "documents")
+        for row in self.found:
+            for edit in self.find_edits(row):
+                if edit["part"] == "header_dedup":
+                    text = documents[edit["doc_no"]]["text"].encode()
+                    before, removed = (
+                        text[: edit["start_byte"]],
+                        text[edit["start_byte"] : edit["end_byte"]],
+                    )
+                    field = re.findall(rb"^[> ]*([\w-]+):", text[: row["start_byte"]], re.M)[-1]
+                    count = counts.setdefault(field.decode().lower(), Counter(spans=0, lines=0))
+                    count["occurrences"] += 1
+                    if (span := (edit["doc_no"], edit["start_byte"])) not in spans:
+                        spans.add(span)
+                        count["spans"] += 1
+                        count["lines"] += before[-1:] in (b"", b"\n") and removed.endswith(b"\n")
+        return {field: dict(count) for field, count in counts.items()}
+
+    # ---- occurrences
 
     def find_edits(self, row: Row) -> list[dict[str, Any]]:
         return [
@@ -262,11 +342,17 @@ class Recount:
     def sum_kinds(self, name: str) -> int:
         return sum(counts[name] for counts in self.by_kind.values())
 
+    @property
+    def checked_originals(self) -> int:
+        """The kept originals of the kinds that the check searches for."""
+        return sum(
+            counts["kept"] for kind, counts in self.by_kind.items() if kind in self.checked_kinds
+        )
+
     def _count_kind(self, kind: str) -> dict[str, Any]:
         rows = [row for row in self.found if row["kind"] == kind]
-        kept_ids = Counter(row["value_id"] for row in self.kept)
-        kept = sum(kept_ids[value_id] for value_id in {row["value_id"] for row in rows})
         replaced = sum(bool(self.find_edits(row)) for row in rows)
+        kept = len(rows) - replaced if kind in self.keep else 0
         skipped = Counter[str]()
         for row in read_rows(self.published.work / "tables" / "skipped"):
             if row["kind"] == kind:
@@ -345,7 +431,7 @@ class Recount:
     def searched_ids(self) -> set[int]:
         """The values that the check searches for: those of the edited kinds, and of columns."""
         return {row["value_id"] for row in self.column_values} | {
-            row["value_id"] for row in self.values if row["kind"] in self.keep
+            row["value_id"] for row in self.values if row["kind"] in self.checked_kinds
         }
 
     @property

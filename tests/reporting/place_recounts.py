@@ -133,6 +133,8 @@ DONE, KINDS, RANKS = (
 WHERE, SHARDS = "report / Where the values occur", "shards, with rows, size and sha256"
 FACTS, DROPS = "report / Provenance", "report / Deduplication / Dropped documents"
 
+PLANS = "rmft|redact|surrogates|mask_words|header_dedup"
+
 # a place with `#` for each number, and the numbers that the shards and the private folder give; the
 # function gets the recount and the groups of the place
 RECOUNTS: dict[str, Callable[..., list[object]]] = {
@@ -224,7 +226,7 @@ RECOUNTS: dict[str, Callable[..., list[object]]] = {
         count_leaks(c),
         c.searched_values["values_removed"],
         len(c.published.summary["verify"]["forms"]),
-        c.sum_kinds("kept"),
+        c.checked_originals,
     ],
     f"{CHECK} / # are only kept": lambda c: [
         c.searched_values["values_checked"] - c.searched_values["values_removed"]
@@ -253,6 +255,24 @@ RECOUNTS: dict[str, Callable[..., list[object]]] = {
         c.canary_samples[list_kinds()[kind].hits[0][0]]
     ],
     "report / Before and after: the corpus, by shape / digits as #": lambda c: [9],
+    # ---- parts of plans
+    f"{DONE} / # more words were masked because they are on the blacklist of the corpus": (
+        lambda c: [c.masked_words]
+    ),
+    "report / Blacklist / # words outside of occurrences were masked because of it": lambda c: [
+        c.masked_words
+    ],
+    "report / Blacklist / and runs of up to # words": lambda c: [
+        max(n for n, reason in c.listed_ngrams if reason == "indirect")
+    ],
+    "report / Blacklist / that fewer than # users wrote": lambda c: [c.plan["blacklist"]["k"]],
+    "report / Blacklist / (\\d+) (direct|indirect) / words in a row / #": lambda c, n, _: [int(n)],
+    "report / Blacklist / (\\d+) (direct|indirect) / n-grams / #": lambda c, n, reason: [
+        c.listed_ngrams[int(n), reason]
+    ],
+    "report / Deduplication / header_dedup, by header field / ([a-z-]+) / (.+) / #": (
+        lambda c, field, column: [c.removals_by_field[field][column.removeprefix("whole ")]]
+    ),
     # ---- files and settings
     "card / head / dataset_info / num_bytes: #": lambda c: [
         str(sum(path.stat().st_size for path in c.shards))
@@ -285,11 +305,12 @@ RECOUNTS: dict[str, Callable[..., list[object]]] = {
     f"{FACTS} / the plan with every setting / (\\w+) (\\d+) / value / (\\w+): #": (
         lambda c, part, no, name: [c.plan[part][int(no) - 1][name]]
     ),
+    f"{FACTS} / the plan with every setting / blacklist: ([kn]) / value / #": lambda c, name: [
+        c.plan["blacklist"][name]
+    ],
     f"{FACTS} / ([a-z-]+) / value / #": lambda c, name: [importlib.metadata.version(name)],
     f"{FACTS} / run [(]plan, input and options[)] / value / #": lambda c: [c.published.run.name],
-    "(?:card|report)(?: / [^/]+)* / [^/]*(?:rmft|redact|surrogates) [(]?#[)]?": lambda c: [
-        c.published.plan_hash
-    ],
+    f"(?:card|report)(?: / [^/]+)* / [^/]*(?:{PLANS}) [(]?#[)]?": lambda c: [c.published.plan_hash],
     "(?:card|report) / [^/]+ / date(?: / value| / ) / #": lambda c: [find_date(c)],
 }
 

@@ -200,8 +200,10 @@ class _ReportPage(HTMLParser):
             self.header = cells
             return
         self.label = cells[0]
+        if cells[0].isdigit() and cells[1].isalpha():  # two cells name the row
+            self.label = f"{cells[0]} {cells[1]}"
         for column, cell in zip(self.header or ["name", "value"], cells, strict=True):
-            self.add(cell, cells[0], column)
+            self.add(cell, self.label, column)
 
     def handle_data(self, data: str) -> None:
         if self.blocks:
