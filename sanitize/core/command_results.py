@@ -203,8 +203,8 @@ class CanaryCounts(PlantedCounts):
 
 @dataclass(frozen=True, kw_only=True)
 class KeptValues:
-    """Values of a kind that stay in a column that is kept, and why: the column is named after them
-    (`name`), or numbers look like them by `chance`."""
+    """Values of a kind that stay in a column that is kept, each as often as it occurs, and why: the
+    column is named after them (`name`), or numbers look like them by `chance`."""
 
     column: str
     kind: str

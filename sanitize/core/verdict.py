@@ -132,7 +132,7 @@ def describe_stays(summary: RunSummary) -> list[str]:
         stays.append("none of these was found")
     reasons = {"name": "its name says so", "chance": "numbers that look like it by chance"}
     stays += [
-        f"{value.values:,} {value.kind} in the kept column {value.column}"
+        f"{value.values:,} occurrences of {value.kind} in the kept column {value.column}"
         f" ({reasons.get(value.kept_for, value.kept_for)})"
         for value in summary.kept_values
     ]

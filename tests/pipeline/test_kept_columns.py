@@ -267,7 +267,7 @@ def test_decisions_are_in_the_manifest(tmp_path: Path) -> None:
         for decision in manifest["summary"]["kept_values"]
     }
     card = (tmp_path / "out" / "README.md").read_text()
-    assert f"{len(numbers):,} URL in the kept column url (its name says so)" in card
+    assert f"{len(numbers):,} occurrences of URL in the kept column url (its name says so)" in card
     assert decisions["url", "URL"] == {
         "column": "url",
         "kind": "URL",

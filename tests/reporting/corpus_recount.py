@@ -80,14 +80,14 @@ def write_chats(folder: Path) -> tuple[Path, int]:
 
 
 def write_table(folder: Path) -> tuple[Path, int]:
-    """A table with columns of people and of telephone numbers."""
+    """A table with columns of people and of telephone numbers, and one that stays."""
     rows = [
         f'{no},Eva Moor{"" if no % 2 else " Lee"},205-555-01{no:02d},"card 4111 1111 1111 1111,'
-        f' mail u{no % 4}@example.org, by Eva Moor"'
+        f' mail u{no % 4}@example.org, by Eva Moor",203.0.113.{no % 5}'
         for no in range(12)
     ]
     path = folder / "table.csv"
-    path.write_text("\n".join(["number,author,phone,note", *rows]) + "\n")
+    path.write_text("\n".join(["number,author,phone,note,server_ip", *rows]) + "\n")
     return path, len(rows)
 
 
@@ -114,7 +114,7 @@ CORPORA: dict[str, Corpus] = {
         {"rows_per_shard": 20},
     ),
     "chats": (write_chats, "redact", [], {"max_quarantine": 0.5}),
-    "table": (write_table, "surrogates", [], {"text_column": "note"}),
+    "table": (write_table, "surrogates", [], {"text_column": "note", "keep": ["server_ip"]}),
     "words": (
         write_mails_of_users,
         "mask_words",
@@ -265,7 +265,14 @@ class Recount:
             for text in list_leaves(row[column], steps)
         ]
 
-    # ---- parts of plans
+    # ---- columns and parts of plans
+
+    @cached_property
+    def kept_cells(self) -> dict[str, int]:
+        """The cells of each column that was kept because its values are wanted."""
+        rows = read_rows(self.published.out / "data")
+        columns = self.published.options.get("keep", ())
+        return {column: sum(row[column] != "" for row in rows) for column in columns}
 
     @cached_property
     def listed_ngrams(self) -> Counter[tuple[int, str]]:

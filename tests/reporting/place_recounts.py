@@ -175,6 +175,9 @@ RECOUNTS: dict[str, Callable[..., list[object]]] = {
     f"{PAGES} / stays / in all # found occurrences stay as they are": lambda c: [
         count_unchanged(c)
     ],
+    f"{PAGES} / stays / # occurrences of {KIND} in the kept column (\\w+) [(]its name says so[)]": (
+        lambda c, _, column: [c.kept_cells[column]]
+    ),
     "(?:card|report) / Limits / # found occurrences are in the texts unchanged": lambda c: [
         count_unchanged(c)
     ],

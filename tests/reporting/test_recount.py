@@ -96,6 +96,7 @@ def test_numbers_of_the_summary(published: Published, recount: Recount) -> None:
         },
         "canaries": recount.canaries,
         "text_bytes": sum(len(text.encode()) for text in recount.texts),
+        "kept_values": [{"values": count} for count in recount.kept_cells.values()],
         "blacklist": recount.blacklist,
         "editor_reports": (
             [{"by_field": recount.removals_by_field}] if recount.removals_by_field else []
