@@ -132,6 +132,7 @@ def test_kept_originals_are_in_the_shards_and_removed_values_are_not(
     for row in recount.values:
         if row["value_id"] in kept_ids:
             spellings[row["value"]] = text.count(row["value"])
+    assert len(recount.kept) == recount.checked_originals
     # each at least once; a kept value may be a part of another one
     assert sum(spellings.values()) >= len(recount.kept)
 
@@ -189,6 +190,26 @@ def test_numbers_of_the_pages(published: Published, recount: Recount) -> None:
     for kind in recount.kinds:
         assert f"report / Outcomes by kind / {kind} / occurrences / #" in seen
         assert f"card / What was done / {kind} / replaced / #" in seen
+
+
+@pytest.mark.parametrize(
+    ("text", "clauses"),
+    [
+        ("1,204 of 9 found; 3 stay", [("# of # found", ["1,204", "9"]), ("# stay", ["3"])]),
+        (
+            "62% of 22.9 KB, at 2026-11-29.",
+            [("# of #", ["62%", "22.9 KB"]), ("at #", ["2026-11-29"])],
+        ),
+        ("7records", [("7records", [])]),
+        ("in base64, UTF-16 and data/train-00000-of-00002.parquet", []),
+    ],
+)
+def test_numbers_of_a_text(text: str, clauses: list[tuple[str, list[str]]]) -> None:
+    """A word that holds a digit and is no known name is a place too, and has no recount."""
+    place = Place(("card", "Limits"), text)
+    assert [*place.clauses()] == [
+        (f"card / Limits / {clause}", numbers) for clause, numbers in clauses
+    ]
 
 
 def test_every_recount_has_a_place(outputs: dict[str, Recount]) -> None:
