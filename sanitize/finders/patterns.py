@@ -30,6 +30,7 @@ from sanitize.array_types import I32, I64, U8, U64, Mask
 from sanitize.core.arrow_buffers import (
     TextBuffers,
     fill_null_texts,
+    find_alternatives,
     find_matches,
     make_byte_table,
     number_marked_texts,
@@ -323,7 +324,10 @@ class PatternFinder:
             alternative.pattern for alternative in alternatives if not alternative.is_conditional
         )
         literals = self._literals[phase]
-        if literals is None or any(kind.landmarks for kind in kinds):
+        if any(kind.landmarks for kind in kinds):
+            patterns = [alternative.pattern for alternative in alternatives]
+            return run_in_regex_thread("search", find_alternatives, buffers, patterns)
+        if literals is None:
             return run_in_regex_thread("search", find_matches, buffers, unconditional)
         starts, ends, marks = find_runs(buffers, literals)
         texts = buffers.to_array()
