@@ -66,7 +66,7 @@ def decode_hidden_characters(buffers: TextBuffers) -> Decoding | None:
             _find_hidden_characters(buffers),
             _find_coded_letters(buffers),
             _find_encoded_addresses(buffers),
-            *find_broken_values(buffers),
+            find_broken_values(buffers),
         )
         if one is not None
     ]
