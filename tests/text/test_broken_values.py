@@ -90,3 +90,10 @@ def test_texts_of_candidates_take_linear_time(line: str) -> None:
 
     measure(1000)
     assert measure(200_000) < 40 * max(measure(20_000), 0.01)
+
+
+@pytest.mark.parametrize("beside", ["", "wort " * 600, "\u6f22\u5b57 " * 900])
+def test_a_long_text_is_read_around_what_is_decoded(beside: str) -> None:
+    text = f"{beside}to ann.roe@\nexample.org, x {beside}"
+    ((kind, value, _),) = _find(text)
+    assert (kind, value) == ("EMAIL_ADDRESS", "ann.roe@\nexample.org")
