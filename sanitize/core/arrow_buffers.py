@@ -7,7 +7,7 @@ All functions work on the whole column at once; no text is copied document by do
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Self
@@ -156,6 +156,35 @@ def find_matches(buffers: TextBuffers, pattern: str) -> tuple[I64, I64]:
         )
     inserted = 2 * np.arange(len(opens))  # sentinel bytes before each match
     return opens - inserted, closes - inserted - 1
+
+
+def find_alternatives(buffers: TextBuffers, patterns: Sequence[str]) -> tuple[I64, I64]:
+    """The same as `find_matches` for the alternation of the patterns, each searched by itself: for
+    an alternation whose automaton would be too large for the cache of the regex engine.
+
+    Only the texts in which matches of two patterns overlap, and neither contains the other, are
+    searched for the alternation."""
+    found = [find_matches(buffers, pattern) for pattern in patterns]
+    low, high = (np.concatenate(columns) for columns in zip(*found, strict=True))
+    order = np.argsort(low, kind="stable")  # of those with one start, the first pattern's is first
+    low, high = low[order], high[order]
+    # low [2, 2, 4, 9], high [8, 5, 8, 12] -> reach [0, 8, 8, 8]: the first and last are leftmost
+    reach = np.concatenate([[0], np.maximum.accumulate(high)])[:-1]
+    is_leftmost, is_contained = low >= reach, high <= reach
+    if (is_leftmost | is_contained).all():
+        return low[is_leftmost], high[is_leftmost]
+    text_no = np.searchsorted(buffers.offsets, low, side="right") - 1
+    again = np.unique(text_no[~is_leftmost & ~is_contained])
+    is_final = is_leftmost & ~np.isin(text_no, again)
+    first, last = buffers.offsets[again], buffers.offsets[again + 1]
+    texts = TextBuffers.from_array(slice_spans(buffers, first, last))
+    again_low, again_high = find_matches(texts, "|".join(patterns))
+    row = np.searchsorted(texts.offsets, again_low, side="right") - 1
+    shift = first[row] - texts.offsets[row]
+    low = np.concatenate([low[is_final], again_low + shift])
+    high = np.concatenate([high[is_final], again_high + shift])
+    order = np.argsort(low)
+    return low[order], high[order]
 
 
 def _byte_blocks(texts: pl.Series) -> list[U8]:

@@ -30,6 +30,7 @@ from sanitize.array_types import I32, I64, U8, U64, Mask
 from sanitize.core.arrow_buffers import (
     TextBuffers,
     fill_null_texts,
+    find_alternatives,
     find_matches,
     make_byte_table,
     number_marked_texts,
@@ -84,6 +85,8 @@ _CONTEXT_BYTES_BEFORE, _CONTEXT_BYTES_AFTER = 48, 16  # bytes of context on eith
 _BEHIND_LABELS, _WHOLE, _TOKENS, _LABELLED, _EMBEDDED = range(5)
 _LANDMARK_BYTES = 24  # on either side of the run of an anchor: what a landmark may match there
 _MAX_BYTES_BEHIND_LABEL = 160
+# on either side of what a plain reading decodes: more than a value and what decides about it
+_BYTES_BESIDE_DECODED = 2048
 _KINDS_PER_THREAD = 10  # each has up to three patterns, and a thread keeps 32
 _LESS_THAN, _GREATER_THAN = ord("<"), ord(">")
 
@@ -165,7 +168,7 @@ class PatternFinder:
         view, headers = separate_escapes(buffers), HeaderBlocks(buffers)
         readings = [
             self._search_reading(buffers, headers, decoding)
-            for decoding in (decode_hidden_characters(buffers),)
+            for decoding in (decode_hidden_characters(buffers, _BYTES_BESIDE_DECODED),)
             if decoding is not None
         ]
         written = buffers
@@ -227,10 +230,11 @@ class PatternFinder:
         `written`, since they may contain some (`%2F`).
         `text_counts` is how often each text occurs, for the counts in `skipped`. Of a text with
         more than `max_matches` no more candidates are resolved."""
-        spans = SpanTable.no_spans(len(view.lengths))
+        tables = [SpanTable.no_spans(len(view.lengths))]  # what was found, by search
         match_counts = np.zeros(len(view.lengths), np.int64)
-        # the lines with digits, without what was found, from the first search on that needs them
-        lines: TextPieces | None = None
+        # without what was found: the view, and its lines with digits, from the first search on that
+        # needs them
+        left, lines = view, None
         for phase, search in self._searches:
             buffers = written if search == _LABELLED else view
             kinds = [
@@ -241,9 +245,9 @@ class PatternFinder:
             landmarks = "|".join(filter(None, (kind.landmarks for kind in kinds)))
             in_lines = landmarks or all(kind.digit_lines_only for kind in kinds)
             if lines is None and (search == _BEHIND_LABELS or in_lines):
-                starts, stops = spans.locate(buffers)
+                starts, stops = SpanTable.join(tables).locate(view)
                 order = np.argsort(starts, kind="stable")
-                lines = find_digit_lines(buffers, starts[order], stops[order])
+                lines = find_digit_lines(view, starts[order], stops[order])
             if search == _BEHIND_LABELS:
                 if excluded_kinds:  # inside of a value is no other label
                     continue
@@ -257,13 +261,10 @@ class PatternFinder:
                     low, high = self._find_landmarks(lines, phase, landmarks)
                     if not len(low):
                         continue
-                    pieces = TextPieces.around_spans(buffers, low, high)
-                    pieces = replace(pieces, buffers=pieces.mask_spans(*spans.locate(buffers)))
-                searched = (
-                    mask_spans(buffers, *spans.locate(buffers))
-                    if pieces is None
-                    else pieces.buffers
-                )
+                    pieces = TextPieces.around_spans(left, low, high)
+                searched = left if pieces is None else pieces.buffers
+                if buffers is not view:
+                    searched = mask_spans(buffers, *SpanTable.join(tables).locate(buffers))
                 low, high = (
                     _find_embedded_matches(searched, kinds)
                     if search == _EMBEDDED
@@ -294,10 +295,13 @@ class PatternFinder:
                 )
             else:
                 continue
-            if lines is not None and (phase, search) != self._searches[-1]:
-                lines = replace(lines, buffers=lines.mask_spans(*found.locate(buffers)))
-            spans = SpanTable.join([spans, found])
-        return replace(spans, match_counts=match_counts)
+            tables.append(found)
+            if (phase, search) != self._searches[-1]:
+                starts, stops = found.locate(view)
+                left = mask_spans(left, starts, stops, in_place=left is not view)
+                if lines is not None:
+                    lines.mask_spans(starts, stops)
+        return replace(SpanTable.join(tables), match_counts=match_counts)
 
     def _find_landmarks(self, lines: TextPieces, phase: int, landmarks: str) -> tuple[I64, I64]:
         """Returns start and end byte of the runs around anchors in which, or up to
@@ -323,7 +327,10 @@ class PatternFinder:
             alternative.pattern for alternative in alternatives if not alternative.is_conditional
         )
         literals = self._literals[phase]
-        if literals is None or any(kind.landmarks for kind in kinds):
+        if any(kind.landmarks for kind in kinds):
+            patterns = [alternative.pattern for alternative in alternatives]
+            return run_in_regex_thread("search", find_alternatives, buffers, patterns)
+        if literals is None:
             return run_in_regex_thread("search", find_matches, buffers, unconditional)
         starts, ends, marks = find_runs(buffers, literals)
         texts = buffers.to_array()

@@ -830,6 +830,7 @@ def find_blank_runs(
 
 
 def merge_windows(
+    data: cython.const[uint8_t][::1],
     offsets: cython.const[int64_t][::1],
     text_nos: cython.const[int64_t][::1],
     starts: cython.const[int64_t][::1],
@@ -839,8 +840,9 @@ def merge_windows(
     window_starts: int64_t[::1],
     window_ends: int64_t[::1],
 ):
-    """Writes windows with `margin` bytes on either side of places, none across two texts; those
-    that overlap or touch are one. Returns how many there are: at most as many as places."""
+    """Writes windows with `margin` bytes on either side of places, none across two texts and none
+    with a part of a character (UTF-8); those that overlap or touch are one. Returns how many there
+    are: at most as many as places."""
     count: cython.Py_ssize_t = 0
     place: cython.Py_ssize_t
     start: int64_t
@@ -851,6 +853,10 @@ def merge_windows(
                 max(starts[place] - margin, offsets[text_nos[place]]),
                 min(ends[place] + margin, offsets[text_nos[place] + 1]),
             )
+            while start > offsets[text_nos[place]] and data[start] & 0xC0 == 0x80:
+                start -= 1
+            while end < offsets[text_nos[place] + 1] and data[end] & 0xC0 == 0x80:
+                end += 1
             if (
                 count
                 and window_texts[count - 1] == text_nos[place]

@@ -29,7 +29,15 @@ from sanitize.core.arrow_buffers import (
 )
 from sanitize.core.intervals import expand_ranges
 from sanitize.core.keys import Draws, draw_index
-from sanitize.kinds.kind import BEYOND_ASCII, BOUNDARY, DIGITS, LETTERS, Kind, redraw_characters
+from sanitize.kinds.kind import (
+    BEYOND_ASCII,
+    BOUNDARY,
+    DIGITS,
+    LETTERS,
+    Alternative,
+    Kind,
+    redraw_characters,
+)
 from sanitize.kinds.person import match_case, name_pools
 
 # ---- words, as data; `|` separates them, and a final `.` is optional ----
@@ -255,15 +263,15 @@ _ROMAJI = (
     rf"[0-9]{{1,3}}-[0-9]{{1,3}}(?:-[0-9]{{1,3}})?,? {_NAME}(?:, {_NAME})?"
     rf"-(?:ku|shi|cho|machi|gun){BOUNDARY}(?:, ?{_NAME}){{0,2}}(?: [0-9]{{3}}-[0-9]{{4}})?"
 )
-_CERTAIN = "|".join((rf"{_BEFORE_STREET}(?:{'|'.join(_STREET)})", _BOX, *_BESIDE_UNIT))
+_WITH_STREET = rf"{_BEFORE_STREET}(?:{'|'.join(_STREET)})"
+_CERTAIN = "|".join((_WITH_STREET, _BOX, *_BESIDE_UNIT))
 _LABELLED = (
     rf"{_LABEL}{BOUNDARY}(?:{_CERTAIN}|(?:{_UNIT}{_GAP})?(?:"
     rf"(?:[0-9]{{1,5}} )?{_NUMBER},? {_SMALL}{_NAME}(?:,? {_NUMBER}{BOUNDARY})?|"
     rf"{_SMALL}{_NAME},? {_NUMBER}{BOUNDARY}[.]?))"
 )
-_WITH_TAIL = (_LABELLED, rf"{BOUNDARY}(?:{_CERTAIN})", *_GERMAN)
-_PATTERNS = (
-    rf"(?:{'|'.join(_WITH_TAIL)}){_TAIL}",
+_BESIDE_BOX_OR_UNIT = "|".join((rf"{BOUNDARY}(?:{'|'.join((_BOX, *_BESIDE_UNIT))})", *_GERMAN))
+_WITHOUT_TAIL = (
     _MILITARY,
     rf"{BOUNDARY}(?:{_NUMBER} {_NAME}(?:{_GAP}{_UNIT})?{_GAP})?{_NAME}(?:, ?| )"
     rf"(?:{_US_REGIONS})[ ,]{{1,2}}[0-9]{{5}}(?:-[0-9]{{4}})?{BOUNDARY}"
@@ -275,6 +283,13 @@ _PATTERNS = (
     _SMALL_LETTERS,
     _ROMAJI,
     _JAPANESE,
+)
+# one automaton for all of them would be too large for the cache of the regex engine
+_ALTERNATIVES = (
+    _LABELLED + _TAIL,
+    rf"{BOUNDARY}{_WITH_STREET}{_TAIL}",
+    rf"(?:{_BESIDE_BOX_OR_UNIT}){_TAIL}",
+    "|".join(_WITHOUT_TAIL),
 )
 
 # what is in every match of one of the patterns above, as (a pattern before,
@@ -443,7 +458,8 @@ KIND = Kind(
     ),
     accepts_in_field=_accepts_in_field,
     aliases=("POSTAL_ADDRESS",),
-    pattern="|".join(_PATTERNS),
+    pattern="|".join(_ALTERNATIVES),
+    alternatives=tuple(Alternative(one) for one in _ALTERNATIVES),
     anchors=_list_anchors(),
     landmarks="|".join(
         f"{before}(?:{_words(words)}){behind}" for before, words, behind in _LANDMARKS

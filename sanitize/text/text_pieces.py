@@ -59,8 +59,8 @@ class TextPieces:
         is_first[1:] = (low[1:] > high[:-1]) | (text_no[1:] != text_no[:-1])
         return cls.from_spans(buffers, low[is_first], high[np.roll(is_first, -1)])
 
-    def mask_spans(self, starts: I64, ends: I64) -> TextBuffers:
-        """The texts of the pieces with the bytes of these spans of the column masked."""
+    def mask_spans(self, starts: I64, ends: I64) -> None:
+        """Masks the bytes of these spans of the column in the texts of the pieces, in place."""
         # spans [280, 310) of pieces [300, 304), [308, 315) -> [300, 304), [308, 310)
         piece_ends = (
             self.column_starts + np.diff(self.piece_starts, append=len(self.buffers.data)) - 1
@@ -71,7 +71,7 @@ class TextPieces:
         shift = self.piece_starts[piece] - self.column_starts[piece]
         low = np.maximum(starts[span], self.column_starts[piece]) + shift
         high = np.minimum(ends[span], piece_ends[piece]) + shift
-        return mask_spans(self.buffers, low, high)
+        mask_spans(self.buffers, low, high, in_place=True)
 
     def ends_in_column(self) -> I64:
         """Where each piece ends in the column's bytes."""
@@ -85,12 +85,14 @@ class TextPieces:
         return self.column_starts[piece] + piece_offsets - self.piece_starts[piece]
 
 
-def mask_spans(buffers: TextBuffers, starts: I64, ends: I64) -> TextBuffers:
+def mask_spans(
+    buffers: TextBuffers, starts: I64, ends: I64, *, in_place: bool = False
+) -> TextBuffers:
     """Returns the texts with the bytes of the given spans masked, so that no pattern matches
-    them."""
+    them; `in_place` where nothing else uses the bytes."""
     if not len(starts):
         return buffers
-    data = buffers.data.copy()
+    data = buffers.data if in_place else buffers.data.copy()
     kernel.fill_spans(data, starts, ends, MASKED_BYTE)
     return TextBuffers(data, buffers.offsets)
 

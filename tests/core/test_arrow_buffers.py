@@ -21,6 +21,7 @@ from sanitize.core.arrow_buffers import (
     bytes_to_code_points,
     fill_columns,
     fill_null_texts,
+    find_alternatives,
     find_first_byte_after,
     find_matches,
     slice_spans,
@@ -135,6 +136,21 @@ def test_matches_in_long_texts_are_found_without_a_copy(lengths: list[int], befo
     assert (len(blocks) > 1) == (sum(lengths) > 10_000), (
         "several blocks only if they are in order, without a copy"
     )
+
+
+@given(
+    st.lists(st.text("abc ", max_size=12), min_size=1, max_size=4),
+    st.lists(st.text("abc", min_size=1, max_size=3), min_size=1, max_size=4),
+)
+def test_alternatives_searched_apart_match_as_their_alternation(
+    texts: list[str], words: list[str]
+) -> None:
+    buffers = TextBuffers.from_array(pa.array(texts, pa.large_string()))
+    patterns = [rf"(?-u:\b)?{word}c?" if no % 2 else f"{word}+ ?" for no, word in enumerate(words)]
+    starts, stops = find_alternatives(buffers, patterns)
+    expected_starts, expected_stops = find_matches(buffers, "|".join(patterns))
+    assert starts.tolist() == expected_starts.tolist()
+    assert stops.tolist() == expected_stops.tolist()
 
 
 def test_byte_blocks_are_correct_for_reordered_and_partial_columns() -> None:

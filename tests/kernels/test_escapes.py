@@ -431,7 +431,7 @@ def test_windows_are_spliced(
     )
     replacements = to_buffers([place[3] for place in kept])
     windows = tuple(np.empty(len(kept), np.int64) for _ in range(3))
-    count = merge_windows(buffers.offsets, text_nos, starts, ends, margin, *windows)
+    count = merge_windows(buffers.data, buffers.offsets, text_nos, starts, ends, margin, *windows)
     window_text, low, high = (column[:count] for column in windows)
     covered = {
         at
@@ -480,4 +480,9 @@ def window_around(
     buffers: TextBuffers, text_no: int, start: int, end: int, margin: int
 ) -> tuple[int, int]:
     low, high = buffers.offsets[text_no : text_no + 2].tolist()
-    return max(low, low + start - margin), min(high, low + end + margin)
+    first, last = max(low, low + start - margin), min(high, low + end + margin)
+    while first > low and buffers.data[first] in range(0x80, 0xC0):
+        first -= 1
+    while last < high and buffers.data[last] in range(0x80, 0xC0):
+        last += 1
+    return first, last

@@ -70,7 +70,7 @@ def test_a_broken_value_is_found_as_the_plain_value(
     ],
 )
 def test_lines_that_only_look_broken_are_left(text: str) -> None:
-    assert find_broken_values(TextBuffers.from_array(pa.array([text], pa.large_string()))) == []
+    assert find_broken_values(TextBuffers.from_array(pa.array([text], pa.large_string()))) is None
 
 
 def test_a_value_is_not_joined_over_two_texts() -> None:
@@ -90,3 +90,10 @@ def test_texts_of_candidates_take_linear_time(line: str) -> None:
 
     measure(1000)
     assert measure(200_000) < 40 * max(measure(20_000), 0.01)
+
+
+@pytest.mark.parametrize("beside", ["", "wort " * 600, "\u6f22\u5b57 " * 900])
+def test_a_long_text_is_read_around_what_is_decoded(beside: str) -> None:
+    text = f"{beside}to ann.roe@\nexample.org, x {beside}"
+    ((kind, value, _),) = _find(text)
+    assert (kind, value) == ("EMAIL_ADDRESS", "ann.roe@\nexample.org")

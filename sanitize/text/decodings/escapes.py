@@ -75,9 +75,8 @@ def decode_escapes(
     text it represents."""
     starts, ends = escapes.starts, escapes.ends
     windows = tuple(np.empty(len(starts), np.int64) for _ in range(3))
-    window_count = merge_windows(
-        buffers.offsets, escapes.text_no, starts, ends, max_value_bytes, *windows
-    )
+    places = (escapes.text_no, starts, ends)
+    window_count = merge_windows(buffers.data, buffers.offsets, *places, max_value_bytes, *windows)
     window_text, low, high = (column[:window_count] for column in windows)
     lengths = escapes.decoded.lengths
     spliced = np.empty(int((high - low).sum() + (lengths - (ends - starts)).sum()), np.uint8)

@@ -58,15 +58,16 @@ _ENCODED_ADDRESS = re.compile(
 _ADDRESS = re.compile(rb"[\x21-\x7e]+@[\x21-\x7e]+")
 
 
-def decode_hidden_characters(buffers: TextBuffers) -> Decoding | None:
-    """The texts with such characters in their plain reading, whole; None if there are none."""
+def decode_hidden_characters(buffers: TextBuffers, bytes_beside: int) -> Decoding | None:
+    """The texts around such characters in their plain reading, with so many bytes on either side;
+    None if there are none."""
     found = [
         one
         for one in (
             _find_hidden_characters(buffers),
             _find_coded_letters(buffers),
             _find_encoded_addresses(buffers),
-            *find_broken_values(buffers),
+            find_broken_values(buffers),
         )
         if one is not None
     ]
@@ -82,7 +83,7 @@ def decode_hidden_characters(buffers: TextBuffers) -> Decoding | None:
         text_no = find_text_no(buffers, starts)
         decoded = TextBuffers.from_array(decoded.take(pa.array(order)))
         escapes = FoundEscapes(text_no, starts, ends, decoded)
-    return decode_escapes("plain reading", buffers, escapes, len(buffers.data))
+    return decode_escapes("plain reading", buffers, escapes, bytes_beside)
 
 
 def to_plain_spelling(values: pa.LargeStringArray) -> pa.LargeStringArray:
@@ -95,7 +96,8 @@ def to_plain_spelling(values: pa.LargeStringArray) -> pa.LargeStringArray:
             for value in pl.Series(values).gather(coded)
         ]
         values = to_large_string(pl.Series(values).scatter(coded, addresses))
-    decoding = decode_hidden_characters(TextBuffers.from_array(values))
+    buffers = TextBuffers.from_array(values)
+    decoding = decode_hidden_characters(buffers, len(buffers.data))
     if decoding is None:
         return values
     none = np.zeros(len(decoding.pieces), np.int64)
