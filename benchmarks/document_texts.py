@@ -57,7 +57,6 @@ _LOCAL_NUMBERS = {  # field: the method of Faker's locale
     "cpf": "cpf",
     "rvnr": "rvnr",
     "kvnr": "kvnr",
-    "aadhaar": "aadhaar_id",
 }
 _PERSON = "PERSON"
 _KINDS = {
@@ -195,7 +194,7 @@ class _LocaleSource:
     def draw_address(self) -> tuple[str, str]:
         """Street and number; city, region and postal code."""
         if self.country == "US":
-            state = self.faker.state_abbr(include_territories=False)
+            state = self.faker.state_abbr(False, False)  # no territories, no associated states
             city = f"{self.faker.city()}, {state} {self.faker.postcode()}"
             return self.faker.street_address().replace("\n", ", "), city
         first, *rest = self.faker.address().split("\n")
@@ -217,6 +216,7 @@ class _LocaleSource:
             "iban": self.values.draw_iban,
             **dict.fromkeys(("dni", "nie", "steuer_id", "nif"), self.values.draw_id),
             "ppsn": self._draw_ppsn,
+            "aadhaar": self._draw_aadhaar,
             "office": lambda: f"help.desk@{self.random.choice(_DOMAINS)}",
             "site": lambda: self.fill_shape("https://www.example.net/&&&&/##"),
             "card": self._draw_card,
@@ -271,11 +271,32 @@ class _LocaleSource:
         groups = [number[at : at + 4] for at in range(0, 16, 4)]
         return self.random.choice(["", " ", "-"]).join(groups)
 
+    def _draw_aadhaar(self) -> str:
+        """An Indian number: twelve digits, the last one Verhoeff's check digit."""
+        first = self.fill_shape("5%#########")
+        number = next(first + last for last in string.digits if not _sum_verhoeff(first + last))
+        return self.random.choice([number, f"{number[:4]} {number[4:8]} {number[8:]}"])
+
     def _draw_ppsn(self) -> str:
         """An Irish number: weights 8 to 2, the remainder modulo 23 as a letter."""
         digits = self.fill_shape("%######")
         total = sum(int(one) * weight for one, weight in zip(digits, range(8, 1, -1), strict=True))
         return digits + "WABCDEFGHIJKLMNOPQRSTUV"[total % 23]
+
+
+def _multiply_dihedral(left: int, right: int) -> int:
+    """The product in the dihedral group of order ten."""
+    turn = right if left < 5 else -right
+    return (left + turn) % 5 + 5 * ((left < 5) != (right < 5))
+
+
+def _sum_verhoeff(digits: str) -> int:
+    """0 if the last digit is Verhoeff's check digit (Error Detecting Decimal Codes, 1969)."""
+    total, permuted = 0, list(range(10))
+    for digit in reversed(digits):
+        total = _multiply_dihedral(total, permuted[int(digit)])
+        permuted = [permuted[one] for one in (1, 5, 7, 6, 2, 8, 3, 0, 9, 4)]
+    return total
 
 
 def _sum_luhn(digits: str) -> int:
