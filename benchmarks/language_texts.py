@@ -67,7 +67,7 @@ class Language:
     ) -> list[LabelledText]:
         """Each template as often as asked, filled from the seed. With `unlisted_names`, names are
         those that no list of Faker has."""
-        source = _ValueSource(self.settings, seed, unlisted_names)
+        source = ValueSource(self.settings, seed, unlisted_names)
         return [
             fill_template(template, source.draw)
             for template in self.templates
@@ -75,7 +75,7 @@ class Language:
         ]
 
 
-class _ValueSource:
+class ValueSource:
     """Draws the values of one language."""
 
     def __init__(self, settings: Mapping[str, Any], seed: int, unlisted_names: bool) -> None:
@@ -202,7 +202,7 @@ def compute_mod_11(digits: str, weights: tuple[int, ...]) -> int:
     return 0 if rest < 2 else 11 - rest
 
 
-def _draw_german_id(source: _ValueSource) -> str:
+def _draw_german_id(source: ValueSource) -> str:
     # nine different digits, one of them twice, none thrice; no leading zero
     digits = source.random.sample("0123456789", 9)
     digits.insert(source.random.randint(1, 9), source.random.choice(digits))
@@ -212,11 +212,11 @@ def _draw_german_id(source: _ValueSource) -> str:
     return source.format_groups(f"{number}{compute_mod_11_10(number)}", (" ", (2, 3, 3, 3)))
 
 
-def _draw_french_id(source: _ValueSource) -> str:
+def _draw_french_id(source: ValueSource) -> str:
     return source.format_groups(source.faker.ssn().replace(" ", ""), (" ", (1, 2, 2, 2, 3, 3, 2)))
 
 
-def _draw_spanish_id(source: _ValueSource) -> str:
+def _draw_spanish_id(source: ValueSource) -> str:
     """A number of a resident or a foreigner (X, Y, Z count as 0, 1, 2) with the letter of its
     remainder modulo 23 (Royal Decree 1553/2005; Faker draws its own from the clock)."""
     foreigner = source.random.choice("XYZ") if source.random.random() < 0.3 else ""
@@ -230,18 +230,18 @@ def _draw_spanish_id(source: _ValueSource) -> str:
     )
 
 
-def _draw_portuguese_id(source: _ValueSource) -> str:
+def _draw_portuguese_id(source: ValueSource) -> str:
     number = source.random.choice("123") + source.draw_digits("#######")
     return source.format_groups(
         f"{number}{compute_mod_11(number, (9, 8, 7, 6, 5, 4, 3, 2))}", (" ", (3, 3, 3))
     )
 
 
-def _draw_dutch_id(source: _ValueSource) -> str:
+def _draw_dutch_id(source: ValueSource) -> str:
     return source.format_groups(source.faker.ssn(), (".", (4, 2, 3)), (" ", (3, 3, 3)))
 
 
-def _draw_japanese_id(source: _ValueSource) -> str:
+def _draw_japanese_id(source: ValueSource) -> str:
     number = source.draw_digits("###########")
     return source.format_groups(
         f"{number}{compute_mod_11(number, (6, 5, 4, 3, 2, 7, 6, 5, 4, 3, 2))}",
@@ -250,7 +250,7 @@ def _draw_japanese_id(source: _ValueSource) -> str:
     )
 
 
-_ID_SOURCES: dict[str, Callable[[_ValueSource], str]] = {
+_ID_SOURCES: dict[str, Callable[[ValueSource], str]] = {
     "DE": _draw_german_id,
     "FR": _draw_french_id,
     "ES": _draw_spanish_id,

@@ -76,7 +76,7 @@ _SPANS = {"text_no": pl.Int64, "start_byte": pl.Int64, "end_byte": pl.Int64, "ki
 class Fields(Finder):
     """Settings: `texts` (false: only fields and keys inside JSON, no keys in texts)."""
 
-    VERSION: ClassVar[int] = 3
+    VERSION: ClassVar[int] = 4
     supports_stream: ClassVar[bool] = True
     texts: bool = True
 
@@ -154,7 +154,9 @@ def _find_in_texts(buffers: TextBuffers, opt_in: frozenset[str]) -> pl.DataFrame
     whole = whole.str.replace(r"\A([^(]*)\)\z", "$1")  # `(fax: 312-555-0178)`
     first = after.str.extract(r"\A([^\s,;|&<>\"]*)").str.strip_chars_end(".'\\")
     whole_kind = _decide(whole, kind, opt_in, in_text=True)
-    open_kind = kind.zip_with(whole_kind.is_null(), pl.Series([None], dtype=pl.String))
+    # `login: IRD 49-091-850`: a word in capitals before a number is the label of the number
+    is_label = after.str.contains(r"\A[A-Z]{2,}:? [0-9]")
+    open_kind = kind.zip_with(whole_kind.is_null() & ~is_label, pl.Series([None], dtype=pl.String))
     first_kind = _decide(first, open_kind, opt_in, in_text=True)
     value = pl.select(pl.when(whole_kind.is_not_null()).then(whole).otherwise(first)).to_series()
     start_byte = start - buffers.offsets[text_no]

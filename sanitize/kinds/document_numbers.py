@@ -36,6 +36,22 @@ _CARD = (
 )
 
 
+# words before the number of a file of a court, which name more than that, and such numbers: with
+# the letters of a division or register, and the year behind a slash
+_COURT_LABELS = (
+    "az|aktenzeichen|geschäftszeichen|geschäftszahl|gz|sygn. akt|sygn|sygnatura akt|sygnatura|"
+    "zaaknummer|rolnummer|rekestnummer|parketnummer|r.g|rg|processo|proceso|procedimiento|autos|"
+    "juicio verbal|juicio ordinario|juicio|expediente|dossier|pourvoi|ruolo|"
+    "first appeal|second appeal|criminal appeal|civil appeal|writ petition|suit|sp. zn|målnummer|"
+    "mål|saksnummer|sagsnummer|diarienummer"
+)
+_COURT_FILE = (
+    r"[0-9]{1,7}/(?:19|20)?[0-9]{2}(?:[.-][A-Z0-9]{1,8})*"
+    r"|(?:[0-9]{1,3}|(?-i:[IVX]{1,5})) (?-i:[A-Z]{1,3}[a-z]{0,4})(?: [a-z]{2,3})? "
+    r"[0-9]{1,6}/[0-9]{2,4}[A-Za-z]?"
+    r"|[0-9]{6,8} (?-i:[A-Z]{2} [A-Z]{3,4}) [0-9]{2}-[0-9]{1,5}|[A-Z]/[0-9]{2}/[0-9]{5,7}"
+    r"|[0-9]{1,5} of (?:19|20)[0-9]{2}"
+)
 # dates, times and social security numbers, which are of their own kinds whatever label they have
 _OTHER_VALUES = (
     r"\A(?:(?:19|20)[0-9]{2}[./-][0-9]{1,2}[./-][0-9]{1,2}|[0-9]{1,2}[./-][0-9]{1,2}[./-]"
@@ -80,9 +96,12 @@ def make_form(
     number_labels: str,
     pattern: str,
     check: Callable[[pl.Series], pl.Series] | None = None,
+    *,
+    names_fields: bool = True,
 ) -> LabelledForm:
     """A form whose labels are written with `|` between them."""
     return LabelledForm(
+        names_fields=names_fields,
         labels=split_labels(labels),
         number_labels=split_labels(number_labels),
         pattern=pattern,
@@ -122,14 +141,30 @@ _ROWS: tuple[_Row, ...] = (
         (
             make_form("npi|national provider identifier", "", "[12][0-9]{9}", _is_npi),
             make_form("dea", "", "[A-Z][A-Z9][0-9]{7}", _is_dea),
+            make_form(  # a letter in front shows that it is no version
+                "license|licence|lic",
+                "",
+                r"(?-i:[A-Z]{1,3}[ -]?[0-9]{5,12}[A-Z]?|[A-Z][0-9]{3}(?:-[0-9]{3,5}){1,3})",
+                names_fields=False,
+            ),
+            make_form(
+                "crm|oab",
+                "",
+                r"(?-i:[A-Z]{2})[ /-]?[0-9]{2,3}[.]?[0-9]{3}"
+                r"|[0-9]{1,3}[.]?[0-9]{3}[ /-]?(?-i:[A-Z]{2})",
+                names_fields=False,
+            ),
             make_form(
                 "driver's license|driver’s license|drivers license|driver license|driving license|"
                 "driver's licence|driver’s licence|driver licence|driving licence|führerschein|"
                 "permis de conduire|patente di guida|permiso de conducir|"
                 "carta de condução|rijbewijs|prawo jazdy|"
                 "водительское удостоверение|驾驶证|運転免許証|dl|medical license|"
-                "nursing license",
-                "license|licence|bar|certificate|registration|permit|visa",
+                "nursing license|sbn|csr|rpps|adeli|cpso|gmc|ahpra|big-nummer|lanr|bsnr|pwz|"
+                "prawa wykonywania zawodu|colegiado|colegiada|cédula profissional|"
+                "cédula profesional|ordine dei medici",
+                "license|licence|bar|certificate|registration|permit|visa|commission|provider|"
+                "law society|reg|ordre|zulassung|approbation",
                 _TOKEN,
                 has_digits(4),
             ),
@@ -138,8 +173,21 @@ _ROWS: tuple[_Row, ...] = (
             ("driver's license D1234567", "D1234567"),
             ("NPI 1234567893, DEA number AB1234563", "1234567893", "AB1234563"),
             ("Bar No. 123456; licence number: D123-4567-8901", "123456", "D123-4567-8901"),
+            (
+                "your licence (L652-9838-2507), nº colegiado: 283846218",
+                "L652-9838-2507",
+                "283846218",
+            ),
+            ("CRM 12345-SP, provider no. 6907158U", "12345-SP", "6907158U"),
         ),
-        ("order D1234567", "NPI 1234567890", "DEA AB1234567", "the bar 123456", "license 2.0"),
+        (
+            "order D1234567",
+            "NPI 1234567890",
+            "DEA AB1234567",
+            "the bar 123456",
+            "license 2.0",
+            "license MIT",
+        ),
     ),
     (
         "IDENTITY_CARD",
@@ -199,14 +247,26 @@ _ROWS: tuple[_Row, ...] = (
         "identifier",
         "a number of a health, social or other insurance",
         (
+            make_form(  # long, or with letters in front: a claim of a patent has no such number
+                "policy|claim|police|polizza|póliza|apólice|polis|polisa",
+                "",
+                r"(?-i:[A-Z]{2,4})[-/ ]?[0-9]{5,12}(?:[-/][0-9A-Z]{1,6})*"
+                r"|[0-9]{7,12}(?:-[0-9]{1,4})?",
+                names_fields=False,
+            ),
+            make_form("cip|ramq|nam", "", "[A-Z]{4} ?[0-9]{4} ?[0-9]{4,8}", names_fields=False),
             make_form(
-                "mbi|medicare beneficiary identifier|medicare|medicaid|health insurance|"
+                "mbi|medicare beneficiary|beneficiary identifier|medicare beneficiary identifier|"
+                "medicare|medicaid|health insurance|"
                 "health card|ohip|ehic|insurance id|insurance|national insurance|member id|"
                 "subscriber id|group number|policy id|krankenversicherung|"
                 "krankenversichertennummer|versichertennummer|versicherungsnummer|versicherungsschein|"
                 "rentenversicherungsnummer|sozialversicherungsnummer|sv-nummer|"
-                "sécurité sociale|n° sécu|mutuelle|seguridad social|tessera sanitaria",
-                "policy|claim|subscriber|beneficiary|health plan|police",
+                "sécurité sociale|n° sécu|mutuelle|seguridad social|tessera sanitaria|phn|"
+                "personal health|healthcare identifier|ihi|hicn|abha|cartão sus|cns|kvnr|"
+                "krankenkassennummer|assurance maladie|zorgverzekering",
+                "policy|claim|subscriber|beneficiary|health plan|police|polizza|póliza|apólice|"
+                "polis",
                 r"[0-9]{2} ?[0-9]{6} ?[A-Z] ?[0-9]{3}|[0-9]{3,6}(?:[ -][0-9]{2,6}){1,4}|" + _TOKEN,
                 has_digits(4),
             ),
@@ -215,6 +275,8 @@ _ROWS: tuple[_Row, ...] = (
             ("Medicare number 1EG4-TE5-MK73", "1EG4-TE5-MK73"),
             ("policy no. AB/12-345678, claim # 4482913", "AB/12-345678", "4482913"),
             ("Rentenversicherungsnummer 15 070649 C 103", "15 070649 C 103"),
+            ("Policy HH/7680924/29, claim 7643296125", "HH/7680924/29", "7643296125"),
+            ("beneficiary identifier of the plaintiff: 1EG4-TE5-MK73", "1EG4-TE5-MK73"),
         ),
         ("order 4482913", "our policy 2024-12", "insurance of 20 cars", "policy no. 2024-05-01"),
     ),
@@ -237,12 +299,26 @@ _ROWS: tuple[_Row, ...] = (
                 r"|[0-9]{1,4}[ -]?[A-Z]{1,3}(?:[ -]?[0-9]{1,4})?)",
                 lambda values: values.str.len_bytes() >= 5,
             ),
+            make_form(  # words that mean more: only letters and digits in the groups of a plate
+                "plate|rego|reg|registration|registered|immatriculé|immatriculée|matriculado",
+                "",
+                r"(?-i:[A-Z]{2}[0-9]{2} ?[A-Z]{3}|[A-Z]{2}[ -][0-9]{3}[ -][A-Z]{2}"
+                r"|[A-Z]{3}[ -][0-9]{3,4}|[0-9][A-Z]{2}[ -][0-9][A-Z]{2}"
+                r"|[0-9]{1,3}-[A-Z]{1,3}-[0-9]{1,6}|[0-9][A-Z]{3}[0-9]{3}|[A-Z]{3}[0-9]{3})",
+                names_fields=False,
+            ),
         ),
         (
             ("VIN: 1HGCM82633A004352", "1HGCM82633A004352"),
             ("license plate ABC-1234, Kennzeichen B-MW 1234", "ABC-1234", "B-MW 1234"),
+            ("rego 1YN-9SK, registration number CA66 GJH", "1YN-9SK", "CA66 GJH"),
         ),
-        ("order 1HGCM82633A004352", "VIN 1HGCM82633A00435", "license plates of 1234 cars"),
+        (
+            "order 1HGCM82633A004352",
+            "VIN 1HGCM82633A00435",
+            "license plates of 1234 cars",
+            "registered 2024",
+        ),
     ),
     (
         "DEVICE_ID",
@@ -267,15 +343,39 @@ _ROWS: tuple[_Row, ...] = (
         "identifier",
         "a number of a case, application, medical record, employee, customer or member",
         (
+            make_form(_COURT_LABELS, "", _COURT_FILE, has_digits(4), names_fields=False),
+            make_form(  # words that mean more: five digits or more
+                "badge|inmate|prisoner|itinerary|rx|prescription|va claim|"
+                "merchant id|loyalty|rewards|frequent flyer|frequent flier|known traveler",
+                "",
+                r"[A-Z]{0,3}[- ]?[0-9]{5,12}(?:-[0-9]{2,6})?|[0-9]{3}(?:[ -][0-9]{3}){2}",
+                names_fields=False,
+            ),
+            make_form(
+                "booking reference|booking code|record locator|reservation code|"
+                "confirmation code|pnr",
+                "",
+                "(?-i:[A-Z0-9]{6})|[0-9]{3}-?[0-9]{7}",
+                names_fields=False,
+            ),
             make_form(
                 "mrn|medical record|patient id|chart|case id|employee id|staff id|student id|"
                 "customer id|membership id|aktenzeichen|geschäftszeichen|docket|"
                 "kundennummer|kunden-nr|mitgliedsnummer|personalnummer|matrikelnummer|"
-                "vorgangsnummer|personalnr|kundennr|n° client|numéro client",
+                "vorgangsnummer|personalnr|kundennr|n° client|numéro client|numéro de client|"
+                "codice cliente|número de cliente|código de cliente|código do cliente|klantnummer|"
+                "klantnr|relatienummer|numer klienta|nr klienta|kundnummer|vertragsnummer|"
+                "fallnummer|fallnr|patientennummer|aufnahmenummer|patiëntnummer|patiëntnr|"
+                "hospital record|historia clínica|nhc|prontuário|prontuario|cartella clinica|ipp|"
+                "nosologico|księgi głównej|uhid|specimen id|accession|case ref|claim ref|"
+                "customer ref|scheme ref|file ref|our ref|your ref|policy ref",
                 "application|appeal|affaire|badge|case|charge|client|complaint|customer|dossier|"
                 "employee|encounter|enrollment|enrolment|expediente|file|inmate|kunden|matter|"
                 "member|membership|mitglieds|patient|payroll|personal|personnel|petition|prisoner|"
-                "pupil|record|requête|staff|student|visitor|дело|заявление",
+                "pupil|record|requête|staff|student|visitor|дело|заявление|hospital|loan|contract|"
+                "estate|police report|incident report|crime|loyalty|rewards|frequent flyer|"
+                "prescription|rx|reservation|booking|reference|citation|grievance|specimen|"
+                "va file|recurso|procédure|rôle",
                 _TOKEN,
                 has_digits(4),
             ),
@@ -285,12 +385,17 @@ _ROWS: tuple[_Row, ...] = (
             ("application (no. 36110/97), Case No. 2024-CV-7893.", "36110/97", "2024-CV-7893"),
             ("Employee ID\nE-10442\n", "E-10442"),
             ("MRN 00123456\n40.712776 -74.005974", "00123456"),
+            ("Az.: 7 O 439/27, R.G. n. 8545/2015", "7 O 439/27", "8545/2015"),
+            ("Sygn. akt I C 3668/18; Processo n.º 75/19.9T8SRV", "I C 3668/18", "75/19.9T8SRV"),
+            ("the customer number of the seller, 4471920", "4471920"),
+            ("badge 69650, prescription 6240297-05289", "69650", "6240297-05289"),
         ),
         (
             "order 00412-8841",
             "in this case 12345",
             "case no. 2024-05-01, employee number 123-45-6789",
             "MRN\n00123456 and more",
+            "a badge of 2024, Phoenix, AZ 85001, the minute 12/24, processo 2024, reg 4417",
         ),
     ),
     (

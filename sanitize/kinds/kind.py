@@ -150,12 +150,14 @@ class LabelledForm:
     number_labels   Words that name it only with a word for number behind them: `case`.
     pattern    What is a value, from end to end, in any letter case; without capturing groups.
     check      True for each of the values that is valid.
+    names_fields    False where the words mean more than values: no field or column is named so.
     """
 
     labels: tuple[str, ...] = ()
     number_labels: tuple[str, ...] = ()
     pattern: str
     check: Callable[[pl.Series], pl.Series] | None = None
+    names_fields: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,13 +22,16 @@ from sanitize.kinds.kind import BLANKS, BOUNDARY, HYPHENS, Kind, LabelledForm
 
 PHASE = 4  # after all other kinds: a telephone number behind `account` is no account
 _WORD_FOR_NUMBER = (
-    r"(?:numbers?|num|nos?|nrs?|nummer|numer|numero|número|numéro|#|n°|nº|№|号码|號碼|番号)[.]?"
+    r"(?:numbers?|num|nos?|nrs?|nummer|numer|numero|número|numéro|#|n[.]?[°ºo]|№|号码|號碼|番号|n[.])"
+    "[.]?"
 )
-_NUMBER = rf"[ _({HYPHENS}]{{0,2}}{_WORD_FOR_NUMBER}"
+_NUMBER = rf"[.,]?[ _({HYPHENS}]{{0,2}}{_WORD_FOR_NUMBER}"
 _ID = rf"[ _({HYPHENS}]{{0,2}}(?:id|code)"
 # between a label and its value; a line end only where the finder has joined two lines
 _GAP = (
-    r"(?: (?:is|was|of|ist|lautet|est|es|è|é|on|am))?"
+    # whose it is: `number of the appellant, 123`, `identifier of plaintiff: 123`
+    r"(?: (?:of|for|von|der|des|du|de|del|della|di|da|do)(?: [^\s0-9]{1,20}){1,4}(?:[,:]| is))?"
+    r"(?: (?:is|was|of|ist|lautet|est le|est|es|è|é|on|am))?"
     rf"(?:[ \t:：#=.,\"'“”«»()*|]{{0,6}}|[ \t]+[{HYPHENS}] )(?:[ \t]*\r?\n[ \t]*)?"
 )
 _LETTER = r"[^\x00-@\[-`{-\x7f]"  # ASCII letters, and all beyond ASCII
@@ -40,7 +43,7 @@ _VALUE = (
     r"[A-Za-z0-9._-]+@[A-Za-z]+|(?-i:[A-Z]{6}[A-Z0-9]{2,5})(?-u:\b)|"
     rf"(?:[A-Za-z]+(?:[ ./{HYPHENS}][A-Za-z]{{1,4}})?[ ./{HYPHENS}]?)?[0-9][A-Za-z0-9]*"
     rf"(?:[/:._+°'\"{HYPHENS}][A-Za-z0-9]+|,?[{BLANKS}]{{0,3}}[+-]?[0-9][A-Za-z0-9]*"
-    rf"|[{BLANKS}](?-i:[A-Z]{{1,2}}){BOUNDARY})*)"
+    rf"|[{BLANKS}](?-i:[A-Z]{{1,3}}){BOUNDARY})*)"
 )
 # all that may follow a label
 _BEHIND_LABEL = rf"\A(?i:(?P<gap>(?P<number_word>{_NUMBER})?(?:{_ID})?{_GAP})(?P<value>{_VALUE}))"
@@ -117,7 +120,7 @@ class LabelTable:
 def list_field_names(forms: Iterable[LabelledForm]) -> tuple[str, ...]:
     """The labels as names of fields, those that need a word for number with one."""
     names = dict[str, None]()
-    for form in forms:
+    for form in (one for one in forms if one.names_fields):
         endings = ("no", "number", "num")
         names |= dict.fromkeys(form.labels)
         names |= dict.fromkeys(f"{one} {word}" for one in form.number_labels for word in endings)

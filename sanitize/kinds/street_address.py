@@ -60,13 +60,18 @@ _STREET_ENDINGS = (
     "straße|strasse|straat|weg|platz|allee|gasse|damm|ufer|chaussee|laan|plein|gracht|kade|dijk|"
     "str."
 )
+# the same, which end other words, too: only before a postal code and a city
+_WEAK_ENDINGS = (
+    "ring|hof|pad|dreef|steeg|baan|singel|wal|wall|park|markt|stieg|steig|pfad|kamp|graben|"
+    "promenade|boulevard|höhe|winkel|bogen|zeile|brink|veld|oever|garten|siedlung"
+)
 _SEPARATE_ENDINGS = "Straße|Strasse|Str.|Weg|Platz|Allee|Gasse|Damm|Ufer|Chaussee"
 # before a name, with the number last: Spanish, Italian, Portuguese, Polish, French and Dutch
 _TYPES = (
     "Calle|C/|Avenida|Avda.|Avda|Av.|Plaza|Pza.|Paseo|Camino|Carretera|Ctra.|Ronda|Travesía|Glorieta|"
-    "Via|Viale|V.le|Piazza|P.zza|P.za|Corso|C.so|Largo|Vicolo|Piazzale|Contrada|"
+    "Via|Viale|V.le|Strada|Borgo|Piazza|P.zza|P.za|Corso|C.so|Largo|Vicolo|Piazzale|Contrada|"
     "Rua|Travessa|Tv.|Praça|Alameda|Estrada|Rodovia|Ladeira|Rue|Boulevard|"
-    "ul.|Ul.|ulica|Ulica|aleja|Aleja|aleje|Aleje|pl.|plac|Plac|os.|osiedle|Osiedle"
+    "ul.|Ul.|ulica|Ulica|al.|Al.|aleja|Aleja|aleje|Aleje|pl.|plac|Plac|os.|osiedle|Osiedle"
 )
 # behind the number, French
 _TYPES_BEHIND_NUMBER = (
@@ -91,6 +96,8 @@ _US_REGIONS = (
     "AL|AK|AZ|AR|CA|CO|CT|DE|DC|FL|GA|HI|ID|IL|IN|IA|KS|KY|LA|ME|MD|MA|MI|MN|MS|MO|MT|NE|NV|NH|NJ|NM|"
     "NY|NC|ND|OH|OK|OR|PA|PR|RI|SC|SD|TN|TX|UT|VT|VA|WA|WV|WI|WY"
 )
+_CANADIAN_REGIONS = "AB|BC|MB|NB|NL|NS|NT|NU|ON|PE|QC|SK|YT"
+_AUSTRALIAN_REGIONS = "NSW|VIC|QLD|WA|SA|TAS|NT|ACT"
 _REGION_WORDS = ("DE", "HI", "ID", "IN", "LA", "ME", "OH", "OK", "OR", "PA")  # words as well
 _COUNTRIES = (
     "United States of America|United States|USA|U.S.A.|US|United Kingdom|UK|England|Scotland|Wales|"
@@ -106,12 +113,17 @@ _COUNTRIES = (
 _LABELS = (  # with a colon behind them
     "address|Address|ADDRESS|Adresse|adresse|Anschrift|"
     "Wohnhaft|wohnhaft in|Dirección|dirección|Direccion|Domicilio|Indirizzo|indirizzo|Adres|adres|"
-    "Endereço|endereço|Morada|住所"
+    "Endereço|endereço|Morada|住所|Street|STREET|Residence|Site address|Job site|Straße|Rue|"
+    "Domicile|Wohnort|Wohnsitz|Residenza|Residencia"
 )
 _VERBS = (
     "address is|lives at|live at|lived at|living at|resides at|reside at|"
     "residing at|located at|Ship to|ship to|Deliver to|deliver to|Bill to|bill to|ship it to|"
-    "moved to|Mail to|mail to|send to|habite au|domicilié au|vive en|abita in|mieszka przy"
+    "moved to|Mail to|mail to|mailed to|send to|sent to|habite au|domicilié au|domiciliée au|"
+    "demeurant|demeurant au|vive en|domicilio en|vecino de|vecina de|abita in|residente in|"
+    "residente a|residente em|residente en|mieszka przy|wonende te|woonachtig te|wohnhaft|"
+    "zamieszkały|zamieszkała|zamieszkałą|zam.|R/o|resident of|farm at|house at|home at|flat at|"
+    "property at|premises at|office at|cottage at|home of|damage at|ubicado en|sita en|sito in"
 )
 _CODE_LABELS = (
     "postal code|Postal code|Postal Code|postcode|Postcode|post code|Post code|zip code|Zip code|"
@@ -137,7 +149,15 @@ def _list_kept_words() -> str:
     lists = "|".join(
         (
             *(_STREETS, _WEAK_STREETS, _DIRECTIONS, _NUMBERED_ROADS, _STREET_ENDINGS, _TYPES),
-            *(_SEPARATE_ENDINGS, _TYPES_BEHIND_NUMBER, _PARTICLES, _UNITS, _BOXES, _COUNTRIES),
+            *(
+                _AUSTRALIAN_REGIONS,
+                _SEPARATE_ENDINGS,
+                _TYPES_BEHIND_NUMBER,
+                _PARTICLES,
+                _UNITS,
+                _BOXES,
+                _COUNTRIES,
+            ),
         )
     )
     words = re.findall(r"[^\W\d_]{3,}", lists.lower())
@@ -171,7 +191,7 @@ _NAME = rf"{_WORD}(?: {_SMALL}{_WORD}){{0,3}}"
 _NUMBER = r"[0-9]{1,5}(?:[-/–][0-9]{1,4})?(?: ?[A-WYZa-wyz]\b|-[A-Za-z]\b)?(?: 1/2)?".replace(
     r"\b", BOUNDARY
 )
-_NUMBERED = "(?:No|Nr|Number|Lane|Building|Unit|Room)[.]? ?"
+_NUMBERED = "(?:H[.]? ?No|No|Nr|Number|Lane|Building|Unit|Room)[.]? ?"
 _LABELLED_NUMBER = rf"(?:{_NUMBERED}|[0-9]{{3,5}} )?{_NUMBER}"
 _ORDINAL = "[0-9]{1,3}(?:st|nd|rd|th|ST|ND|RD|TH)"
 _DIRECTION = rf"(?:,? (?:[NS][.]?[EW]?|[EW]|{_words(_DIRECTIONS)}){BOUNDARY}[.]?)"
@@ -204,7 +224,7 @@ _TAIL = (  # with a city and its code, or a country; with a unit and a city; or 
     rf"{_COMMA}[0-9]{{4}} {_NAME})|(?:{_GAP}{_UNIT}){{1,3}} {_NAME}|"
     rf"(?:{_GAP}{_UNIT}){{0,3}}(?:{_COMMA}(?:{_UNIT}|{_NAME})){{0,5}})"
 )
-_HOUSE_LAST = rf"(?:, ?| )(?:(?:[Nn][.]?[ºo°][.]?|nr|n[.]|№) ?)?(?:{_NUMBER}|s/n){BOUNDARY}"
+_HOUSE_LAST = rf"(?:, ?| )(?:(?:[Nn][.]?[ºo°][.]?|nr|n[.]|№) ?)?(?:{_NUMBER}|[sS]/[nN]){BOUNDARY}"
 _BEFORE_STREET = (  # a unit, or what is named before `No. 12, Quill Road`
     rf"(?:{_UNIT}{_GAP}(?:{_NAME}{_GAP})?|"
     rf"(?:(?:{_WORD}(?: {_SMALL}{_WORD}){{0,6}}|{_UNIT}), ){{1,2}}"
@@ -226,6 +246,11 @@ _START = rf"(?:{BOUNDARY}[A-Z]|[À-ÖØ-ÞĀ-Ž]){_LETTER}*"  # of a word in cap
 _GERMAN = (
     rf"{_START}(?:{_words(_STREET_ENDINGS)}) {{1,2}}{_NUMBER}{BOUNDARY}",
     rf"{_START}[ -](?:{_UPPER}{_LETTER}*[ -])?(?:{_words(_SEPARATE_ENDINGS)}) {_NUMBER}{BOUNDARY}",
+)
+# before a postal code and a city
+_BEFORE_CITY = (
+    rf"{_START}(?:{_words(_WEAK_ENDINGS)}) {_NUMBER}(?:{_GAP}{_UNIT})?{_GAP}"
+    rf"(?:[A-Z]{{1,2}}-)?(?:[0-9]{{5}}|[0-9]{{4}} ?[A-Z]{{2}},?) {_NAME}"
 )
 _BOX = rf"(?:{_words(_BOXES)})[.:]? ?#?[0-9]{{1,6}}{BOUNDARY}"
 _MILITARY = (
@@ -276,6 +301,10 @@ _WITHOUT_TAIL = (
     rf"{BOUNDARY}(?:{_NUMBER} {_NAME}(?:{_GAP}{_UNIT})?{_GAP})?{_NAME}(?:, ?| )"
     rf"(?:{_US_REGIONS})[ ,]{{1,2}}[0-9]{{5}}(?:-[0-9]{{4}})?{BOUNDARY}"
     rf"(?:{_GAP}{_COUNTRY})?",
+    rf"{BOUNDARY}(?:{_UNIT},? )?(?:{_NUMBER} {_NAME}(?:{_GAP}{_UNIT})?{_GAP})?{_NAME}(?:, ?| )"
+    rf"(?:(?:{_CANADIAN_REGIONS})[ ,]{{1,2}}{_CA}|(?:{_AUSTRALIAN_REGIONS})[ ,]{{1,2}}[0-9]{{4}})"
+    rf"{BOUNDARY}(?:{_GAP}{_COUNTRY})?",
+    _BEFORE_CITY,
     rf"{BOUNDARY}(?:{_BARE_REGIONS})[ ,]{{1,2}}[0-9]{{5}}(?:-[0-9]{{4}})?{BOUNDARY}",
     rf"{_CODE_LABEL}(?:{_CODE}|{_LAST_CODE}|[0-9]{{4}}|[0-9]{{3}} [0-9]{{2}}){BOUNDARY}"
     rf"(?: {_NAME})?",
@@ -291,6 +320,9 @@ _ALTERNATIVES = (
     rf"(?:{_BESIDE_BOX_OR_UNIT}){_TAIL}",
     "|".join(_WITHOUT_TAIL),
 )
+
+# separators and digits, without which a short word would be a landmark in every line
+_DIGITS_BEHIND = "|".join(f"{gap}{digit}" for gap in (" ", ", ", ",") for digit in "0123456789")
 
 # what is in every match of one of the patterns above, as (a pattern before,
 # listed words, a pattern behind)
@@ -318,6 +350,14 @@ _LANDMARKS = (
     ("", _CERTAIN_UNITS, " #?[0-9A-Z]"),
     ("", "APO|FPO|DPO", ",? A[AEP],? [0-9]"),
     ("", _join("", _US_REGIONS, " |,"), "[ ,]?[0-9]{5}"),
+    ("", _join(" ", _CANADIAN_REGIONS, " |,"), "[ ,]?[A-Z][0-9][A-Z]"),
+    ("", _join(" ", _AUSTRALIAN_REGIONS, _DIGITS_BEHIND), r"[0-9]{3}(?:\W|\z)"),
+    (
+        "",
+        _join("", _WEAK_ENDINGS, _DIGITS_BEHIND.partition("|,")[0]),
+        r"[0-9]{0,3}[a-z]?(?:[ -]?[/-] ?[0-9]{1,3})?[^0-9A-Za-z]{1,6}"
+        "(?:[A-Z]{1,2}-)?[0-9]{4}[0-9 ]?[0-9A-Z]",
+    ),
     ("", _CODE_LABELS, r"(?: ?[:：]| is)?[ \t]{0,2}[0-9A-Z]"),
     ("", _join("", "D-|DE-|CH-|PL-|NL-|F-|FR-", "0|1|2|3|4|5|6|7|8|9"), "[0-9]"),
     ("", "-ku|-shi|-cho|-machi|-gun", r"(?:\W|\z)"),
@@ -420,7 +460,7 @@ def _make_surrogates(values: pl.Series, draws: Draws, reserved: bool) -> pl.Seri
     start, end = find_matches(buffers, rf"[A-Za-zÀ-ÖØ-öø-ž]{{3,}}|{_JAPANESE_NAME}+")
     words = pl.Series(slice_spans(buffers, start, end), dtype=pl.String)
     is_japanese = words.str.contains(r"\A[^A-Za-zÀ-ž]").to_numpy()
-    ending = words.str.extract(rf"\A.+?((?i:{_words(_STREET_ENDINGS)}))\z")
+    ending = words.str.extract(rf"\A.+?((?i:{_words(f'{_STREET_ENDINGS}|{_WEAK_ENDINGS}')}))\z")
     end = end - ending.str.len_bytes().fill_null(0).cast(pl.Int64).to_numpy()
     is_kept = words.str.to_lowercase().str.contains(rf"\A(?:{_list_kept_words()})\z").to_numpy()
     rows = np.flatnonzero(~is_kept)
@@ -496,6 +536,14 @@ KIND = Kind(
         ("ul. Polna 5/7, 00-950 Warszawa", "ul. Polna 5/7, 00-950 Warszawa"),
         ("青葉県緑川市桜台1-2-3", "青葉県緑川市桜台1-2-3"),
         ("Address: 7 Quillfeather", "7 Quillfeather"),
+        (
+            "at 5 Quill Arcade, Port Larkspur, VIC, 3344, or 7 Quill Ford, Larkspur, BC T1X 3Y5",
+            "5 Quill Arcade, Port Larkspur, VIC, 3344",
+            "7 Quill Ford, Larkspur, BC T1X 3Y5",
+        ),
+        ("Rosenring 14, 88360 Neustadt", "Rosenring 14, 88360 Neustadt"),
+        ("wonende te Larksteeg 96, 3306 CU Geersdijk,", "Larksteeg 96, 3306 CU Geersdijk"),
+        ("residente in Strada Larice, 39, 09020 Larice", "Strada Larice, 39, 09020 Larice"),
         ("Houston, TX 77002 and PLZ 10115", "Houston, TX 77002", "10115"),
     ),
     near_misses=(
@@ -504,6 +552,7 @@ KIND = Kind(
         "version 2.10 Park, 10:00 PM CT, 12 Ask Dr. Roe",
         "77002, 10115 Berlin, Arbeitsplatz 5",
         "3 Supreme Court",
+        "Spring 2019, Engineering 2, Workpad 4, 2019, in Act 2019, WA, 7 of 2019 in SA 2019",
         "x = 12 * Lane(3); 1 2 3 4 5",
     ),
 )

@@ -40,6 +40,11 @@ _LABEL = (
     r"[Nn]ick(?:[Nn]ame)?|[Ss]creen ?[Nn]ame)"
     rf"[\"'{QUOTATION_MARKS}]? ?[:=] {{0,2}}[\"'{QUOTATION_MARKS}]?@?"
 )
+# `User name is alee_7`, `user "alee_7"`: a name with a digit, `_` or `.`
+_STATED_LABEL = (
+    rf"{BOUNDARY}(?:(?:[Uu]ser ?[Nn]ame|[Ll]ogin|[Hh]andle|[Uu]ser ?(?:[Ii][Dd]|ID)) is"
+    rf" [\"'{QUOTATION_MARKS}]?@?|[Uu]ser [\"'{QUOTATION_MARKS}])"
+)
 _SERVICE_LABEL = (
     rf"{BOUNDARY}(?:AIM|aim|ICQ|icq|YIM|yim|[Ss]kype|[Tt]elegram|[Tt]witter|[Ii]nstagram): ?@?"
 )
@@ -47,7 +52,7 @@ _SERVICE_LABEL = (
 _LOG_LABEL = (
     rf"{BOUNDARY}(?:(?:Accepted|Failed|Postponed) [a-z/-]+ for (?:invalid user |illegal user )?|"
     "(?:[Ii]nvalid|[Ii]llegal) user |session (?:opened|closed) for user |"
-    "(?:authenticating|Disconnected from) user )"
+    "(?:authenticating|Disconnected from) user |for user [\"'])"
 )
 # of profiles, which are of people
 _PROFILE = rf"{BOUNDARY}linkedin[.]com/(?:in|pub)/"
@@ -86,12 +91,14 @@ _ROLE_LABEL = (
     rf"(?:(?:\A|\n)[\s#*>|<\[]*(?:[0-9:.,/ -]+[\])]? ?)?|[\"'{QUOTATION_MARKS}])[Uu](?i:ser)"
     rf"[\"'{QUOTATION_MARKS}]? ?: {{0,2}}[\"'{QUOTATION_MARKS}]?\z"
 )
+# `login: IRD 49-091-850`: a word in capitals before a number is the label of the number
+_NUMBER_LABEL = (r"\A[A-Z]+\z", r"\A:? [0-9]")
 _MESSAGE_WORD = r"\A(?:[A-Z]?[a-z]+|[A-Z]+)\z"
 _MESSAGE_AFTER = r"\A(?:['’ ]?[a-z]|[.,;!?…]* +['\"(]*[A-Za-z0-9]|[!?…])"
 _URL = r"(?i:(?:https?|ftp)://|www[.])\S*\z"
 
 
-_PREFIX = rf"{_LABEL}|{_SERVICE_LABEL}|{_LOG_LABEL}|{_PROFILE}|{_HOME_FOLDER}"
+_PREFIX = rf"{_LABEL}|{_STATED_LABEL}|{_SERVICE_LABEL}|{_LOG_LABEL}|{_PROFILE}|{_HOME_FOLDER}"
 _LOG_ENTRY = rf" - {_NAME} \[|[\]0-9] <[@+%~&]?{_NAME}> "
 
 
@@ -138,6 +145,12 @@ def _has_context(candidates: pl.DataFrame) -> pl.Series:
             | (pl.col("value").str.contains(_MESSAGE_WORD) & after.str.contains(_MESSAGE_AFTER))
         )
     )
+    label &= ~(
+        pl.col("value").str.contains(_NUMBER_LABEL[0]) & after.str.contains(_NUMBER_LABEL[1])
+    )
+    stated = before.str.contains(rf"(?:{_STATED_LABEL})\z") & pl.col("value").str.contains(
+        "[0-9_.]"
+    )
     service = before.str.contains(rf"(?:{_SERVICE_LABEL})\z") & after.str.contains(_ENTRY_END)
     path = before.str.contains(rf"(?:{_HOME_FOLDER})\z") & ~before.str.contains(_URL)
     home = (
@@ -149,6 +162,7 @@ def _has_context(candidates: pl.DataFrame) -> pl.Series:
     return candidates.select(
         (handle & (pl.col("value").str.contains(rf"\A{_HANDLE}\z")))
         | label
+        | stated
         | service
         | path
         | before.str.contains(rf"(?:{_LOG_LABEL}|{_PROFILE})\z")
@@ -217,12 +231,16 @@ KIND = Kind(
         ("[09:41] <alee> bob: hi, see linkedin.com/in/ann-lee-7", "alee", "ann-lee-7"),
         ("cp ~alee/bin", "alee"),
         ("ICQ: 1320600", "1320600"),
+        ("My user name is alee_7; user 'bob.roe' failed", "alee_7", "bob.roe"),
+        ('authentication failed for user "alee"', "alee"),
     ),
     near_misses=(
         "ann_lee wrote, and the user alee answered",
         "bob@example.com and @example.com, foo@bar",
         "@override(x) @media{ @property\n @param x",
         "user: root, login: admin",
+        "login: IRD 49-091-850, User ID: SSN 123",
+        "the login is required, a user 'experience', her user name is unknown",
         "/home/user/x, C:\\Users\\All Users\\x, C:\\Users\\Default User\\x",
         "Failed password for root from 203.0.113.9, a - list [05], b - c [d/e], 9 <b> x </b>",
         "203.0.113.9 - - [05/Mar/2020:19:27:43 +0100]",

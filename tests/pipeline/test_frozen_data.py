@@ -26,14 +26,14 @@ PLAN_HASHES = {
     "baseline": "9438e8d27acd1a90",
     "blacklist": "77569b6b2589cc33",
     "dp_mlm": "a8cb10ac6a21c91e",
-    "surrogates": "31ebbb48cc2f9e78",
+    "surrogates": "e20c819085363b84",
     "header_dedup": "d5e864436f2012f1",
     "mask_words": "94549228f655b8fd",
-    "names": "39f55dfb26a5aea9",
-    "pseudonymize": "4288e30ab296b486",
-    "redact": "6c8e979c2f69debf",
+    "names": "8affc61621a6145f",
+    "pseudonymize": "5e6740a93071ee74",
+    "redact": "47d9ad901121c0b7",
     "rmft": "986c1fe740919baf",
-    "strict": "60cb154a61f64214",
+    "strict": "14b630258573ff66",
 }
 # purposes that the runs below pass to Key.subkey; {kind} stands for the name of a kind
 PURPOSES = {
