@@ -27,9 +27,15 @@ from typing import ClassVar
 
 import numpy as np
 import polars as pl
-import pyarrow as pa
 
-from sanitize.core.arrow_buffers import TextBuffers, find_matches, slice_spans, to_large_string
+from sanitize.core.arrow_buffers import (
+    TextBuffers,
+    find_matches,
+    numbers_to_arrow,
+    numbers_to_numpy,
+    slice_spans,
+    to_large_string,
+)
 from sanitize.core.intervals import overlaps_any
 from sanitize.core.keys import Key
 from sanitize.core.part_protocols import Finder, FoundSpans, TextColumn
@@ -85,7 +91,7 @@ class Fields(Finder):
         """The kinds that have names of fields, and those whose name is one."""
         return tuple(name for name in all_kinds() if _has_field_names(name))
 
-    def open(self, key: Key, first_round_file: object) -> None:
+    def open(self, key: Key, first_round: object) -> None:
         """Builds the lexicon, once per process."""
         load_name_lexicon()
 
@@ -117,7 +123,7 @@ def _find_fields(column: TextColumn, buffers: TextBuffers) -> pl.DataFrame:
     kinds = pl.Series([_find_kind(name, opt_in) for name in column.fields.names], dtype=pl.String)
     is_named = kinds.is_not_null().to_numpy()[column.fields.name_no]
     rows = np.flatnonzero(is_named & (buffers.lengths <= _MAX_FIELD_BYTES))
-    texts = pl.Series(column.texts.take(pa.array(rows)), dtype=pl.String)
+    texts = pl.Series(column.texts.take(numbers_to_arrow(rows)), dtype=pl.String)
     start = texts.str.len_bytes() - texts.str.strip_chars_start().str.len_bytes()
     values = texts.str.strip_chars()
     found = pl.DataFrame(
@@ -139,7 +145,7 @@ def _find_in_texts(buffers: TextBuffers, opt_in: frozenset[str]) -> pl.DataFrame
     groups = pl.Series(keys.dictionary, dtype=pl.String).str.extract_groups(_NAME_OF_KEY)
     names = groups.struct.unnest().select(pl.coalesce(pl.all())).to_series()
     kinds = pl.Series([_find_kind(name, opt_in, in_text=True) for name in names], dtype=pl.String)
-    key_no = np.asarray(keys.indices, np.int64)
+    key_no = numbers_to_numpy(keys.indices)
     rows = np.flatnonzero(kinds.is_not_null().to_numpy()[key_no])
     # a key at the end of a text ends where the next one begins
     text_no = np.searchsorted(buffers.offsets, low[rows], side="right") - 1

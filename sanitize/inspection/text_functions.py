@@ -1,7 +1,6 @@
-"""`detect` and `redact`: the finders and editors of a plan on texts and frames in memory. No file
-is left behind.
+"""`redact`: the finders and editors of a plan on texts and frames in memory. No file is left
+behind.
 
-texts -> occurrences                      the finders of a run, both rounds if the plan has them
 texts or frame -> the same, rewritten     the batch processor of a stream, with its leak check
 """
 
@@ -11,21 +10,16 @@ import json
 import tempfile
 import typing
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias, Unpack
+from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
 
-import numpy as np
 import polars as pl
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from sanitize.core.arrow_buffers import to_large_string
-from sanitize.core.keys import Key
 from sanitize.core.text_cells import (
-    LeafPath,
     canonical_type,
     column_of_path,
     iterate_paths,
@@ -40,8 +34,8 @@ from sanitize.errors import (
     UsageError,
     suggest_columns,
 )
+from sanitize.inspection.input_objects import TEXTS, read_texts
 from sanitize.kinds.field_names import is_searched, says_number
-from sanitize.kinds.kind import all_kinds, custom_kinds, get_kind
 from sanitize.pipeline.data_objects import (
     check_frame,
     check_table,
@@ -50,10 +44,6 @@ from sanitize.pipeline.data_objects import (
     rewrite_datasets,
     run_on_object,
 )
-from sanitize.pipeline.indexing.index_build import IndexBuilder
-from sanitize.pipeline.occurrence_selection import find_unselected
-from sanitize.pipeline.run import run_with_settings
-from sanitize.pipeline.run_results import RunResult
 from sanitize.pipeline.streaming.record_batches import ArrowBatch, DictBatch, Row
 from sanitize.pipeline.streaming.sources_and_sinks import (
     describe_reason,
@@ -62,208 +52,16 @@ from sanitize.pipeline.streaming.sources_and_sinks import (
 )
 from sanitize.pipeline.streaming.stream import StreamProcessor, to_stream_plan
 from sanitize.pipeline.streaming.stream_result import StreamResult
-from sanitize.plans.plan import DEFAULT_PLAN, Plan, SelectionRules
+from sanitize.plans.plan import Plan
 from sanitize.plans.python_api import RedactOptions, name_data_object, public_function
 from sanitize.plans.settings import Settings, settings_of
 from sanitize.readers.standard_form import find_leaf, is_binary, with_shape
-from sanitize.stages.finder_pass import FinderPass
-from sanitize.storage.private_folder import OCCURRENCES_FOLDER, read_frames
 from sanitize.storage.records.record_shapes import canonical_schema
 
-DETECT_SCHEMA = {
-    "text_index": pl.Int64,
-    "kind": pl.String,
-    "start": pl.Int64,
-    "end": pl.Int64,
-    "score": pl.Float32,
-}
-_BATCH_BYTES, _BATCH_TEXTS = 16 << 20, 10_000  # of texts that are searched together
-_TEXTS = "a text, or a list or Series of texts; None is allowed in it"
+if TYPE_CHECKING:
+    from sanitize.pipeline.run_results import RunResult
 
-
-@public_function()
-def detect(
-    texts: Any,
-    /,
-    *,
-    plan: Plan | Path | str = DEFAULT_PLAN,
-    values: bool = False,
-    known: Path | str | None = None,
-) -> pl.DataFrame:
-    """The occurrences that the finders of a plan report in some texts, as one row each:
-    `text_index` (the position of the text, from 0), `kind`, `start`, `end` (code points, half-open:
-    the value is `text[start:end]`) and `score` (0 to 1), by position.
-
-    texts   A text, or a list, tuple, Polars Series or Arrow array of texts; None has no rows.
-    plan    The name of a shipped plan, the path of a TOML file, or a `Plan`. Finders that need the
-            whole corpus take these texts for it.
-    values  Adds a column `value`. Without it no value is in the result, so that none reaches a log
-    by its `repr`.
-    known   A list of known values to find: CSV, TSV or JSON lines with kind and value.
-
-    Occurrences that the plan does not act on (`find.allow`, `find.min_score`) are left out. Raises
-    UsageError for anything that is not a text, and PlanError for a plan that is not valid.
-
-    >>> import sanitize
-    >>> texts = ["Write to ann.lee@example.com", None, "or call +1 212 555 0123."]
-    >>> found = sanitize.detect(texts, values=True)
-    >>> found.select("text_index", "start", "end", "value").rows()
-    [(0, 9, 28, 'ann.lee@example.com'), (2, 8, 23, '+1 212 555 0123')]
-    """
-    column = _read_texts("detect", texts)
-    chosen = Plan.load(plan).with_known_values(known)
-    with custom_kinds(chosen.custom_kinds):
-        needs_index = len(column) > 0 and (
-            known is not None or any(finder.second_round for finder in chosen.finders)
-        )
-        found = (
-            _detect_by_index(column, chosen, known)
-            if needs_index
-            else _detect_in_memory(column, chosen)
-        )
-        found = _select(
-            found.sort("text_index", "start", "end", "kind"), column, chosen.find.selection_rules
-        )
-    return found if values else found.drop("value")
-
-
-def _select(found: pl.DataFrame, column: pl.Series, rules: SelectionRules) -> pl.DataFrame:
-    """The occurrences that the rules of a plan select, with their values."""
-    length = pl.col("end") - pl.col("start")
-    found = found.with_columns(text=column.gather(found["text_index"])).with_columns(
-        value=pl.col("text").str.slice(pl.col("start"), length)
-    )
-    found = found.drop("text")
-    if not rules:
-        return found
-    values = found.select("kind", "value").unique().with_row_index("value_id")
-    by_kind = values.partition_by("kind")
-    values = pl.concat([values.clear(), *by_kind]).with_columns(
-        normalised=pl.concat(
-            [
-                pl.Series("normalised", [], pl.String),
-                *(
-                    get_kind(part["kind"][0]).normalise(part["value"]).alias("normalised")
-                    for part in by_kind
-                ),
-            ]
-        )
-    )
-    is_allowed, is_below_min = find_unselected(
-        found.join(values, ["kind", "value"], maintain_order="left"), values, rules
-    )
-    return found.filter(pl.Series(~is_allowed & ~is_below_min))
-
-
-def _detect_in_memory(column: pl.Series, plan: Plan) -> pl.DataFrame:
-    """The occurrences of the finders of the first round."""
-    frames = [pl.DataFrame(schema=DETECT_SCHEMA)]
-    kind_names = pl.Series(list(all_kinds()), dtype=pl.String)
-    unread: list[int] = []
-    with FinderPass(plan.detection_spec, [LeafPath("text", ())], Key.generate()) as finder_pass:
-        for low, texts in _split_texts(column):
-            doc_nos = pa.array(np.arange(low, low + len(texts)))
-            doc_ids = pa.array(
-                [str(number) for number in range(low, low + len(texts))], pa.large_string()
-            )
-            table = pa.table({"doc_no": doc_nos, "doc_id": doc_ids, "text": to_large_string(texts)})
-            table, by_group, not_analysed = finder_pass.find_in_batch(table)
-            unread += [doc_no for doc_no, _ in not_analysed]
-            for group, found in by_group:
-                rows = np.asarray(table.column("doc_no"), np.int64)[group.rows[found.text_no]]
-                start, end = found.find_code_points(group.texts)
-                spans = {"text_index": rows, "start": start, "end": end, "score": found.score}
-                frames.append(
-                    pl.DataFrame(spans)
-                    .with_columns(kind=kind_names.gather(found.kind))
-                    .select(list(DETECT_SCHEMA))
-                )
-    if unread:
-        warnings.warn(
-            f"{len(unread)} texts could not be analysed by a finder of the plan, and have no rows",
-            stacklevel=4,
-        )
-    return pl.concat(frames)
-
-
-def _detect_by_index(column: pl.Series, plan: Plan, known: Path | str | None) -> pl.DataFrame:
-    """The occurrences of both rounds, from an index in a temporary folder, which is deleted."""
-    with tempfile.TemporaryDirectory(prefix="sanitize-detect-") as folder:
-        source, work = Path(folder) / "texts.parquet", Path(folder) / "work"
-        ids = pl.Series("doc_id", np.arange(len(column))).cast(pl.String)
-        pq.write_table(
-            pa.table(
-                {"doc_id": to_large_string(ids), "text": to_large_string(column.fill_null(""))}
-            ),
-            source,
-        )
-        settings = Settings(workers=1, known=known, max_quarantine=1.0)  # type: ignore[arg-type]
-        with IndexBuilder([source], work, settings, plan.detection_spec) as builder:
-            builder.build()
-        columns = ["doc_no", "kind", "start", "end", "score"]
-        frames = list(read_frames(work, work / OCCURRENCES_FOLDER, columns))
-    found = [frame.rename({"doc_no": "text_index"}).select(list(DETECT_SCHEMA)) for frame in frames]
-    return pl.concat([pl.DataFrame(schema=DETECT_SCHEMA), *found])
-
-
-def _split_texts(column: pl.Series) -> Iterator[tuple[int, pl.Series]]:
-    """The texts in batches, each with the position of its first text."""
-    sizes = column.str.len_bytes().fill_null(0).to_numpy()
-    low, size = 0, 0
-    for position, text_bytes in enumerate(sizes.tolist()):
-        if position > low and (size + text_bytes > _BATCH_BYTES or position - low >= _BATCH_TEXTS):
-            yield low, column[low:position]
-            low, size = position, 0
-        size += text_bytes
-    if low < len(column):
-        yield low, column[low:]
-
-
-def _read_texts(function: str, texts: Any, expected: str = _TEXTS) -> pl.Series:
-    """The texts as a column of strings. Raises UsageError for anything else; the message never
-    quotes a text."""
-    if isinstance(texts, str):
-        texts = [texts]
-    if isinstance(texts, pl.DataFrame | pl.LazyFrame | pa.Table) or hasattr(texts, "columns"):
-        raise UsageError(
-            f"{function}: texts is a {type(texts).__name__}; expected {_TEXTS}. Give one column,"
-            ' such as frame["text"]'
-        )
-    if isinstance(texts, Sequence) and not isinstance(texts, bytes | bytearray):
-        for position, text in enumerate(texts):
-            if text is not None and not isinstance(text, str):
-                raise UsageError(
-                    f"{function}: texts[{position}] is of type {type(text).__name__}; expected a"
-                    " text or None"
-                )
-        try:
-            return pl.Series("text", list(texts), dtype=pl.String)
-        except (UnicodeEncodeError, pl.exceptions.PolarsError):
-            raise UsageError(
-                f"{function}: a text holds a lone surrogate, which is no Unicode character;"
-                " replace it"
-            ) from None
-    is_column = (
-        isinstance(texts, pl.Series)
-        or hasattr(texts, "__arrow_c_array__")
-        or hasattr(texts, "__arrow_c_stream__")
-    )
-    column = (
-        texts
-        if isinstance(texts, pl.Series)
-        else pl.Series(texts)
-        if is_column or hasattr(texts, "to_numpy")
-        else None
-    )
-    if column is None or not (
-        column.dtype in (pl.String, pl.Categorical, pl.Null) or isinstance(column.dtype, pl.Enum)
-    ):
-        found = (
-            type(texts).__name__ if column is None else f"{type(texts).__name__} of {column.dtype}"
-        )
-        raise UsageError(f"{function}: texts is of type {found}; expected {expected}")
-    return column.cast(pl.String).alias("text")
-
+_TEXTS = 16 << 20, 10_000  # of texts that are searched together
 
 # --------------------------------------------------------------------------------------- redact
 
@@ -319,7 +117,7 @@ def redact(
             " leave it out"
         )
     is_enum = isinstance(texts, pl.Series) and texts.dtype == pl.Enum
-    column = texts if is_enum else _read_texts("redact", texts, f"{_TEXTS}, or a frame")
+    column = texts if is_enum else read_texts("redact", texts, f"{TEXTS}, or a frame")
     if is_pandas and hasattr(texts, "to_frame"):
         return _redact_pandas(texts.to_frame("text"), chosen, settings)["text"].rename(texts.name)
     clean_texts = _redact_frame(pl.DataFrame({"text": column}), chosen, settings)["text"]
@@ -647,6 +445,8 @@ def _read_frame(table: pa.Table) -> pl.DataFrame:
 def _rewrite_by_run(data: Any, plan: Plan, settings: Settings) -> tuple[Any, RunResult]:
     """The table or frame rewritten by a run in a temporary folder, which is deleted; a run knows
     the roles of conversations, and has all texts before the first is edited."""
+    from sanitize.pipeline.run import run_with_settings  # most calls need no run
+
     results: list[RunResult] = []
     with tempfile.TemporaryDirectory(prefix="sanitize-redact-") as folder:
 

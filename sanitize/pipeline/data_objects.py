@@ -13,7 +13,7 @@ import tempfile
 import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
@@ -22,13 +22,15 @@ import pyarrow.compute as pc
 
 from sanitize.core.text_cells import is_text_type
 from sanitize.errors import SanitizeError, UsageError
-from sanitize.pipeline.run_results import RunResult
 from sanitize.plans.python_api import name_data_object
 from sanitize.readers.standard_form import has_unknown_type, map_columns, with_shape
 from sanitize.readers.survey_types import UNKNOWN_TYPES, Roles
 from sanitize.storage.corpus import Corpus
 from sanitize.storage.records.record_shapes import canonical_schema
 from sanitize.storage.records.splits import SPLIT_NAME
+
+if TYPE_CHECKING:
+    from sanitize.pipeline.run_results import RunResult
 
 _BATCH_ROWS = 5_000
 _SINGLE_SPLIT = ""  # the name of the only table of an object that is no DatasetDict
