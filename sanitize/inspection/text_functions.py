@@ -6,7 +6,6 @@ texts or frame -> the same, rewritten     the batch processor of a stream, with 
 
 from __future__ import annotations
 
-import json
 import tempfile
 import typing
 import warnings
@@ -34,8 +33,7 @@ from sanitize.errors import (
     UsageError,
     suggest_columns,
 )
-from sanitize.inspection.input_objects import TEXTS, read_texts
-from sanitize.kinds.field_names import is_searched, says_number
+from sanitize.kinds.field_names import is_searched
 from sanitize.pipeline.data_objects import (
     check_frame,
     check_table,
@@ -43,6 +41,13 @@ from sanitize.pipeline.data_objects import (
     restore_type,
     rewrite_datasets,
     run_on_object,
+)
+from sanitize.pipeline.input_objects import (
+    TEXTS,
+    read_object,
+    read_texts,
+    refuse_path,
+    restore_records,
 )
 from sanitize.pipeline.streaming.record_batches import ArrowBatch, DictBatch, Row
 from sanitize.pipeline.streaming.sources_and_sinks import (
@@ -61,7 +66,6 @@ from sanitize.storage.records.record_shapes import canonical_schema
 if TYPE_CHECKING:
     from sanitize.pipeline.run_results import RunResult
 
-_TEXTS = 16 << 20, 10_000  # of texts that are searched together
 
 # --------------------------------------------------------------------------------------- redact
 
@@ -97,19 +101,10 @@ def redact(
     ['Write to [EMAIL_ADDRESS]', None]
     """
     settings, chosen = settings_of("redact", options), Plan.load(plan)
-    if isinstance(texts, pl.LazyFrame):
-        return _redact_frame(texts.collect(), chosen, settings).lazy()
-    if isinstance(texts, pl.DataFrame):
-        return _redact_frame(texts, chosen, settings)
-    if isinstance(texts, pa.Table):
-        return _redact_table(texts, chosen, settings)
-    if name_data_object(texts) in ("Dataset", "DatasetDict"):
-        return rewrite_datasets(
-            "redact", texts, lambda table: _redact_table(table, chosen, settings)
-        )
-    is_pandas = type(texts).__module__.partition(".")[0] == "pandas"
-    if is_pandas and hasattr(texts, "columns"):
-        return _redact_pandas(texts, chosen, settings)
+    if name_data_object(texts):
+        given_object = read_object("redact", texts)
+        return given_object.restore(_redact_object(given_object.data, chosen, settings))
+    refuse_path("redact", texts)
     given = next((name for name in options if name not in ("seed", "key")), None)
     if given is not None:
         raise UsageError(
@@ -118,8 +113,10 @@ def redact(
         )
     is_enum = isinstance(texts, pl.Series) and texts.dtype == pl.Enum
     column = texts if is_enum else read_texts("redact", texts, f"{TEXTS}, or a frame")
-    if is_pandas and hasattr(texts, "to_frame"):
-        return _redact_pandas(texts.to_frame("text"), chosen, settings)["text"].rename(texts.name)
+    if type(texts).__module__.partition(".")[0] == "pandas" and hasattr(texts, "to_frame"):
+        given_object = read_object("redact", texts.to_frame("text"))
+        clean = given_object.restore(_redact_frame(given_object.data, chosen, settings))
+        return clean["text"].rename(texts.name)
     clean_texts = _redact_frame(pl.DataFrame({"text": column}), chosen, settings)["text"]
     if isinstance(texts, str):
         return clean_texts[0]
@@ -133,6 +130,17 @@ def redact(
         if isinstance(texts, pa.Array | pa.ChunkedArray)
         else clean_texts
     )
+
+
+def _redact_object(data: Any, plan: Plan, settings: Settings) -> Any:
+    """Data of `read_object` with its texts rewritten."""
+    if isinstance(data, pl.LazyFrame):
+        return _redact_frame(data.collect(), plan, settings).lazy()
+    if isinstance(data, pl.DataFrame):
+        return _redact_frame(data, plan, settings)
+    if isinstance(data, pa.Table):
+        return _redact_table(data, plan, settings)
+    return rewrite_datasets("redact", data, lambda table: _redact_table(table, plan, settings))
 
 
 def _redact_table(table: pa.Table, plan: Plan, settings: Settings) -> pa.Table:
@@ -276,71 +284,6 @@ def _cast_texts(clean: pl.Series, given: pl.Series) -> pl.Series:
     return clean.cast(pl.String if given.dtype == pl.Null else replace_enums(given.dtype))
 
 
-def _redact_pandas(frame: Any, plan: Plan, settings: Settings) -> Any:
-    """A pandas DataFrame with its texts rewritten, in nested columns and categories too. Its
-    `attrs` are left out, which are not searched.
-
-    Raises UsageError for a column that holds values of several types, and for an index of texts.
-    """
-    for level in range(frame.index.nlevels):
-        values = frame.index.get_level_values(level)
-        if values.dtype.kind not in "biufmM" or says_number(str(values.name)):
-            raise UsageError(
-                "redact: the index of the frame holds texts or values of a kind, which are not"
-                " rewritten there; make it a column: frame.reset_index()"
-            )
-    columns = dict[str, Any]()
-    for level in range(frame.index.nlevels):
-        values = frame.index.get_level_values(level)
-        if values.dtype.kind in "iuf" and type(values).__name__ != "RangeIndex":
-            # searched as a column of numbers
-            name = f"index {level}"
-            while name in frame.columns:
-                name += "_"
-            columns[name] = pl.Series(values.to_numpy())
-    for name in frame.columns:
-        try:
-            read: Any = pl.from_pandas(frame[name], nan_to_null=True)
-            if isinstance(read.dtype, pl.Categorical):
-                read = read.cast(pl.Enum(frame[name].cat.categories.to_list()))
-            columns[str(name)] = read
-        except (
-            pa.ArrowException,
-            pl.exceptions.PolarsError,
-            TypeError,
-            ValueError,
-            AttributeError,
-            UnicodeError,
-        ):
-            raise UsageError(
-                f"redact: column {name} holds values of several types, or of a type that Arrow does"
-                " not have; expected one type in a column"
-            ) from None
-    clean = _redact_frame(pl.DataFrame(columns), plan, settings)
-    result = frame[[name for name in frame.columns if str(name) in clean.columns]].copy()
-    result.attrs.clear()
-    for name in result.columns:
-        column, given = clean[str(name)], frame[name]
-        if isinstance(column.dtype, pl.Enum):
-            categories = type(given.cat.categories)(
-                column.dtype.categories.to_list(), dtype=given.cat.categories.dtype
-            )
-            result[name] = type(given)(column.to_list(), index=result.index, dtype=object).astype(
-                type(given.dtype)(categories, ordered=given.cat.ordered)
-            )
-        elif not column.equals(columns[str(name)]):
-            # an integer of NumPy has no null
-            is_nullable = column.null_count() and given.dtype.kind in "iu"
-            result[name] = type(given)(
-                column.to_list(),
-                index=result.index,
-                dtype="Int64" if is_nullable else given.dtype,
-            )
-        if hasattr(given.dtype, "categories") and says_number(str(name)):
-            result[name] = result[name].cat.remove_unused_categories()  # which are not searched
-    return result
-
-
 def _holds_text(value: object) -> bool:
     """True for a text, and for a mapping or sequence that holds one."""
     parts = (
@@ -377,24 +320,8 @@ def rewrite_records(
         if isinstance(records, pa.Table):
             return _rewrite_by_run(records, plan, settings)
         table, result = _rewrite_by_run(records_to_table(records), plan, settings)
-        rows = zip(table.to_pylist(), records, strict=True)
-        return [_restore_record(clean, given) for clean, given in rows], result
+        return restore_records(table, records), result
     return _rewrite_by_stream(records, stream_plan, settings, describe)
-
-
-def _restore_record(clean: Any, given: Any) -> Any:
-    """A record of a table in the form that it had: without fields that it lacks, and values of
-    columns of several types, which are JSON in a table, as they were."""
-    if isinstance(given, dict) and isinstance(clean, dict):
-        return {
-            name: _restore_record(clean[name], value)
-            for name, value in given.items()
-            if name in clean
-        }
-    if isinstance(given, list) and isinstance(clean, list):
-        return [_restore_record(*one) for one in zip(clean, given, strict=True)]
-    is_json = isinstance(clean, str) and not isinstance(given, str | None)
-    return json.loads(clean) if is_json else clean
 
 
 def _rewrite_by_stream(
