@@ -47,7 +47,7 @@ from sanitize.kinds.field_names import (
     names_people,
     split_field_name,
 )
-from sanitize.kinds.kind import all_kinds
+from sanitize.kinds.kind import Kind, all_kinds
 from sanitize.kinds.labelled_secrets import is_token
 from sanitize.kinds.person import NO_PERSON_WORDS
 from sanitize.text.decodings.written_escapes import separate_escapes
@@ -89,7 +89,7 @@ class Fields(Finder):
     @property
     def kinds(self) -> tuple[str, ...]:
         """The kinds that have names of fields, and those whose name is one."""
-        return tuple(name for name in all_kinds() if _has_field_names(name))
+        return tuple(kind.name for kind in all_kinds().values() if _has_field_names(kind))
 
     def open(self, key: Key, first_round: object) -> None:
         """Builds the lexicon, once per process."""
@@ -203,7 +203,7 @@ def _find_kind(name: str | None, opt_in: frozenset[str], *, in_text: bool = Fals
         return kind
     if kind == _ANY_TOKEN:
         return None if in_text else kind
-    if kind == _ANY_USER or not _has_field_names(kind):
+    if kind == _ANY_USER or not _has_field_names(all_kinds()[kind]):
         return None
     if all_kinds()[kind].opt_in and kind not in opt_in:
         return None
@@ -213,10 +213,9 @@ def _find_kind(name: str | None, opt_in: frozenset[str], *, in_text: bool = Fals
     return None if in_text and (searched.category in _FIELDS_ONLY or is_found_anyway) else kind
 
 
-def _has_field_names(name: str) -> bool:
+def _has_field_names(kind: Kind) -> bool:
     """Whether names of fields can say this kind; that of a kind without a pattern is too general,
     such as `id_number`."""
-    kind = all_kinds()[name]
     return kind.country is None and bool(kind.field_names or kind.pattern)
 
 
