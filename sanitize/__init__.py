@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from sanitize.inspection.preview import ExplainResult, explain
     from sanitize.inspection.reproduction import ReplayResult, replay
     from sanitize.inspection.sql_api import StatusResult, sql, status, top
-    from sanitize.inspection.text_functions import detect, redact, redact_batch
+    from sanitize.inspection.text_detection import detect
+    from sanitize.inspection.text_functions import redact, redact_batch
     from sanitize.kinds.kind import Kind, list_kinds
     from sanitize.pipeline.erasure.subject_request import SubjectResult, subject
     from sanitize.pipeline.run import index, run
@@ -60,7 +61,7 @@ _EXPORTS = {
     "StreamResult": "pipeline.streaming.stream_result",
     "SubjectResult": "pipeline.erasure.subject_request",
     "VerifyResult": "verification.published.output_check",
-    "detect": "inspection.text_functions",
+    "detect": "inspection.text_detection",
     "diff": "inspection.output_diff",
     "doctor": "cli.doctor",
     "estimate_missed": "inspection.annotation",

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import polars as pl
 
-from sanitize.inspection.text_functions import detect, redact
+from sanitize.inspection.text_detection import detect
+from sanitize.inspection.text_functions import redact
 from sanitize.plans.plan import DEFAULT_PLAN, Plan
 
 __all__ = ["SeriesNamespace"]

@@ -1,7 +1,7 @@
 """Writes what is generated and committed (`make generate`): the blocks of README.md and of the
-pages of docs/, the generated pages, and the JSON schemas of docs/reference.
+pages of docs/, the generated pages, the JSON schemas of docs/reference, and the lexicon of names.
 
-tests/project/test_readme.py checks that they are current.
+tests/project/test_readme.py and tests/text/test_name_lexicon.py check that they are current.
 """
 
 from __future__ import annotations
@@ -12,8 +12,11 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
+
 from docs.generate import blocks, reference, schemas
 from sanitize.cli.demo import run_demo
+from sanitize.text.name_lexicon import LEXICON_FILE, list_flagged_words
 
 DOCS = Path(__file__).resolve().parents[1]
 README = DOCS.parent / "README.md"
@@ -69,13 +72,14 @@ def render_pages() -> dict[str, str]:
 
 
 def main() -> None:
-    """Writes README.md, the pages of docs/ and the schemas; names those that changed."""
+    """Writes README.md, the pages of docs/, the schemas and the lexicon; names changed pages."""
     pages = {README: fill_readme(README.read_text("utf-8"))}
     pages |= {DOCS / name: page for name, page in render_pages().items()}
     for path, page in pages.items():
         if not path.exists() or path.read_text("utf-8") != page:
             path.write_text(page, "utf-8")
             print(f"{path.relative_to(DOCS.parent)}: written again")  # noqa: T201
+    np.save(LEXICON_FILE, list_flagged_words())
     schemas.write_schemas()
 
 

@@ -7,10 +7,10 @@ All functions work on the whole column at once; no text is copied document by do
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import polars as pl
@@ -304,6 +304,23 @@ def to_large_string(series: pl.Series) -> pa.LargeStringArray:
     """A Polars text column as Arrow large_string, the type that `TextBuffers` expects."""
     array = series.to_arrow(compat_level=pl.CompatLevel.oldest())
     return array if array.type == pa.large_string() else array.cast(pa.large_string())
+
+
+def texts_to_arrow(texts: Iterable[str | None]) -> pa.LargeStringArray:
+    """Texts as Arrow large_string."""
+    return to_large_string(pl.Series(list(texts), dtype=pl.String))
+
+
+# `pa.array` and `np.asarray` of an Arrow array import pandas where it is installed, which costs a
+# third of a second in the first call of a process; Polars converts the same without it
+def numbers_to_arrow(values: np.ndarray[Any, Any]) -> pa.Array:
+    """Numbers or truth values as an Arrow array, without a copy."""
+    return pl.Series(values).to_arrow()
+
+
+def numbers_to_numpy(values: pa.Array | pa.ChunkedArray) -> np.ndarray[Any, Any]:
+    """An Arrow array of numbers or truth values, without nulls, as an array of numpy."""
+    return pl.Series(values).to_numpy()
 
 
 def ascii_lower(values: pl.Series) -> pl.Series:

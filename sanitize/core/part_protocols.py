@@ -347,12 +347,12 @@ class Finder(Part):
         Called before any text is read. Must not load a model.
         """
 
-    def open(self, key: Key, first_round_file: Path | None) -> None:
+    def open(self, key: Key, first_round: Path | pa.Table | None) -> None:
         """Called in a worker before the first batch of each task. What is expensive to load should
         be kept for the next task.
 
-        `first_round_file` is, in the second round, the file of values that detection collected in
-        the first round.
+        `first_round` is, in the second round, the values that detection collected in the first
+        round: the file of an index, or the table where texts in memory are searched.
         """
 
     def find_spans(self, column: TextColumn) -> FoundSpans:

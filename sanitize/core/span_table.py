@@ -26,7 +26,12 @@ import polars as pl
 import pyarrow as pa
 
 from sanitize.array_types import F32, I32, I64, Mask
-from sanitize.core.arrow_buffers import TextBuffers, bytes_to_code_points
+from sanitize.core.arrow_buffers import (
+    TextBuffers,
+    bytes_to_code_points,
+    numbers_to_arrow,
+    to_large_string,
+)
 from sanitize.core.intervals import flatten_spans, pack_pairs
 
 VALUE_SCHEMA = {"value_id": pl.Int64, "kind": pl.Int32, "value": pl.String, "normalised": pl.String}
@@ -83,7 +88,7 @@ class ArrayTable:
             **{
                 name: column[rows]
                 if isinstance(column, np.ndarray) or isinstance(rows, slice)
-                else column.take(pa.array(rows))
+                else column.take(numbers_to_arrow(rows))
                 for name, column in self._columns().items()
             },
         )
@@ -103,7 +108,7 @@ def _read_column_types(table_type: type[ArrayTable]) -> dict[str, Any]:
 
 def _make_empty(array_type: Any) -> npt.NDArray[Any] | pa.Array:
     if array_type is pa.LargeStringArray:
-        return pa.array([], pa.large_string())
+        return pa.nulls(0, pa.large_string())
     ((element,),) = (typing.get_args(one) for one in typing.get_args(array_type)[1:])
     return np.empty(0, element)
 
@@ -116,6 +121,13 @@ class ValueTable(ArrayTable):
     kind: I32
     value: pa.LargeStringArray
     normalised: pa.LargeStringArray
+
+    @classmethod
+    def from_frame(cls, frame: pl.DataFrame) -> ValueTable:
+        """The table of a frame with the columns of `VALUE_SCHEMA`."""
+        value_id, kind = (frame[name].to_numpy() for name in ("value_id", "kind"))
+        texts = (to_large_string(frame[name]) for name in ("value", "normalised"))
+        return cls(value_id, kind, *texts)
 
     def to_frame(self) -> pl.DataFrame:
         """The table as a frame with the columns of `VALUE_SCHEMA`."""

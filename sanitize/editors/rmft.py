@@ -44,7 +44,12 @@ import pyarrow.compute as pc
 from pydantic import Field, PrivateAttr
 
 from sanitize.array_types import I64, Mask
-from sanitize.core.arrow_buffers import TextBuffers, to_large_string
+from sanitize.core.arrow_buffers import (
+    TextBuffers,
+    numbers_to_arrow,
+    texts_to_arrow,
+    to_large_string,
+)
 from sanitize.core.engine import cached_for_run
 from sanitize.core.keys import (
     Draws,
@@ -240,10 +245,10 @@ class Rmft(LinkingEditor):
                 rows_of.append(rows)
                 texts_of.append(texts)
         if not rows_of:
-            return OccurrenceEdits(np.empty(0, np.intp), pa.array([], pa.large_string()))
+            return OccurrenceEdits(np.empty(0, np.intp), pa.nulls(0, pa.large_string()))
         order = np.argsort(np.concatenate(rows_of), kind="stable")
         return OccurrenceEdits(
-            np.concatenate(rows_of)[order], pa.concat_arrays(texts_of).take(pa.array(order))
+            np.concatenate(rows_of)[order], pa.concat_arrays(texts_of).take(numbers_to_arrow(order))
         )
 
     def _prepare_draws(
@@ -251,7 +256,7 @@ class Rmft(LinkingEditor):
     ) -> _PreparedDraws:
         """What is needed to draw the replacements of rows of one kind."""
         part = batch.occurrences[rows]
-        doc_ids = batch.doc_ids.take(pa.array(rows))
+        doc_ids = batch.doc_ids.take(numbers_to_arrow(rows))
         draws = Draws.for_occurrences(
             self._key,
             f"rmft/{kind.name}",
@@ -270,7 +275,7 @@ class Rmft(LinkingEditor):
                 rows[valid_rows],
                 doc_no[valid_rows],
                 draws.take(valid_rows),
-                values.take(pa.array(valid_rows)),
+                values.take(numbers_to_arrow(valid_rows)),
             )
         if kind.locate_components is not None:
             draw_texts = self._build_variant_drawer(kind, values, doc_no)
@@ -330,7 +335,7 @@ class Rmft(LinkingEditor):
             pl.lit("[") + part["kind"].gather(np.flatnonzero(is_invalid)) + "]"
         ).to_series()
         replacements = pa.concat_arrays(
-            [texts.take(pa.array(groups.mention_rows[replaced])), to_large_string(labels)]
+            [texts.take(numbers_to_arrow(groups.mention_rows[replaced])), to_large_string(labels)]
         )
         return np.concatenate([linked_rows[valid[replaced]], linked_rows[is_invalid]]), replacements
 
@@ -338,7 +343,7 @@ class Rmft(LinkingEditor):
         """A function that draws the text from the @ on for variants of addresses: its own domain
         where that is the anchor, else one from the pool."""
         if identities.EMAIL_ADDRESS not in self.kinds:
-            return lambda rows, draws, anchor: pa.array([], pa.large_string())
+            return lambda rows, draws, anchor: pa.nulls(0, pa.large_string())
         kind = get_kind(identities.EMAIL_ADDRESS)
         address_rows = np.flatnonzero((groups.rows["kind"] == kind.name).to_numpy())
         addresses = to_large_string(groups.rows["value"].gather(address_rows))
@@ -408,8 +413,8 @@ class Rmft(LinkingEditor):
         drawn_rows, texts = allocator.collect()
         rows = np.concatenate([drawn_rows, labelled_rows])
         order = np.argsort(rows, kind="stable")
-        replacements = pa.concat_arrays([texts, pa.array(labels[labelled_rows], pa.large_string())])
-        return rows[order], replacements.take(pa.array(order))
+        replacements = pa.concat_arrays([texts, texts_to_arrow(labels[labelled_rows])])
+        return rows[order], replacements.take(numbers_to_arrow(order))
 
     def _list_conflicts_of_originals(
         self, occurrences: pl.DataFrame, rows: npt.NDArray[np.intp]
@@ -469,7 +474,7 @@ class Rmft(LinkingEditor):
                     keys, usable.view(np.uint8), doc_no[drawn], _DOC_FACTOR, used, accepted
                 )
                 is_accepted = accepted >= 0
-                texts.append(text.take(pa.array(accepted[is_accepted])))
+                texts.append(text.take(numbers_to_arrow(accepted[is_accepted])))
                 rows.append(drawn[is_accepted])
                 is_rejected[low : low + len(drawn)] = ~is_accepted
             pending = pending[is_rejected]
@@ -479,7 +484,7 @@ class Rmft(LinkingEditor):
         texts.append(_repeat_label(kind, len(pending)))
         rows.append(pending)
         return pa.concat_arrays(texts).take(
-            pa.array(np.argsort(np.concatenate(rows), kind="stable"))
+            numbers_to_arrow(np.argsort(np.concatenate(rows), kind="stable"))
         )
 
     def _draw_until_changed(self, kind: Kind, draw_texts: _TextDrawer, draws: Draws) -> pa.Array:
@@ -499,13 +504,13 @@ class Rmft(LinkingEditor):
                 is_done = np.zeros(len(texts), np.bool_)
                 is_done[pending[usable] - low] = True
                 texts = pc.replace_with_mask(
-                    texts, pa.array(is_done), drawn.filter(pa.array(usable))
+                    texts, numbers_to_arrow(is_done), drawn.filter(numbers_to_arrow(usable))
                 )
                 pending = pending[~usable]
                 if not len(pending):
                     break
             slices.append(texts)
-        return pa.concat_arrays([*slices, pa.array([], pa.large_string())])
+        return pa.concat_arrays([*slices, pa.nulls(0, pa.large_string())])
 
     def _build_surrogate_drawer(self, kind: Kind, values: pa.Array) -> _TextDrawer:
         """A function that draws surrogates of the same shape; after `_EXTEND_AFTER` attempts not
@@ -515,7 +520,7 @@ class Rmft(LinkingEditor):
             rows: npt.NDArray[np.intp], draws: Draws, attempt: int | I64
         ) -> tuple[pa.Array, Mask]:
             reserved = self.reserved and bool(np.max(attempt) < _EXTEND_AFTER)
-            originals = pl.Series(values.take(pa.array(rows)))
+            originals = pl.Series(values.take(numbers_to_arrow(rows)))
             surrogates = kind.make_surrogates(originals, draws, reserved)
             usable = (
                 (kind.normalise(surrogates) != kind.normalise(originals)).to_numpy()
@@ -539,7 +544,7 @@ class Rmft(LinkingEditor):
         def draw(
             rows: npt.NDArray[np.intp], draws: Draws, attempt: int | I64
         ) -> tuple[pa.Array, Mask]:
-            originals = pl.Series(values.take(pa.array(rows)))
+            originals = pl.Series(values.take(numbers_to_arrow(rows)))
             no_anchor = np.max(attempt) >= _EXTEND_AFTER
             anchor = (
                 np.full(len(rows), -1)
@@ -714,7 +719,7 @@ class _UniqueDrawAllocator:
         self.held_keys[rows] = np.where(no_draw, 0, forms[first, NORMALISED])
         self._attempts[rows] = attempts[first]
         self._text_index[rows] = self._text_count + np.arange(len(rows))
-        self._texts.append(text.take(pa.array(first)))
+        self._texts.append(text.take(numbers_to_arrow(first)))
         self._text_count += len(rows)
 
     def find_already_drawn(
@@ -737,8 +742,8 @@ class _UniqueDrawAllocator:
     def collect(self) -> tuple[npt.NDArray[np.intp], pa.Array]:
         """The rows that hold a text, ascending, and their texts."""
         rows = np.flatnonzero(self.held_keys)
-        all_texts = pa.concat_arrays([*self._texts, pa.array([], pa.large_string())])
-        return rows, all_texts.take(pa.array(self._text_index[rows]))
+        all_texts = pa.concat_arrays([*self._texts, pa.nulls(0, pa.large_string())])
+        return rows, all_texts.take(numbers_to_arrow(self._text_index[rows]))
 
 
 def _invert(forms: I64, bits: np.int64) -> I64:

@@ -27,9 +27,15 @@ from typing import ClassVar
 
 import numpy as np
 import polars as pl
-import pyarrow as pa
 
-from sanitize.core.arrow_buffers import TextBuffers, find_matches, slice_spans, to_large_string
+from sanitize.core.arrow_buffers import (
+    TextBuffers,
+    find_matches,
+    numbers_to_arrow,
+    numbers_to_numpy,
+    slice_spans,
+    to_large_string,
+)
 from sanitize.core.intervals import overlaps_any
 from sanitize.core.keys import Key
 from sanitize.core.part_protocols import Finder, FoundSpans, TextColumn
@@ -41,7 +47,7 @@ from sanitize.kinds.field_names import (
     names_people,
     split_field_name,
 )
-from sanitize.kinds.kind import all_kinds
+from sanitize.kinds.kind import Kind, all_kinds
 from sanitize.kinds.labelled_secrets import is_token
 from sanitize.kinds.person import NO_PERSON_WORDS
 from sanitize.text.decodings.written_escapes import separate_escapes
@@ -83,9 +89,9 @@ class Fields(Finder):
     @property
     def kinds(self) -> tuple[str, ...]:
         """The kinds that have names of fields, and those whose name is one."""
-        return tuple(name for name in all_kinds() if _has_field_names(name))
+        return tuple(kind.name for kind in all_kinds().values() if _has_field_names(kind))
 
-    def open(self, key: Key, first_round_file: object) -> None:
+    def open(self, key: Key, first_round: object) -> None:
         """Builds the lexicon, once per process."""
         load_name_lexicon()
 
@@ -117,7 +123,7 @@ def _find_fields(column: TextColumn, buffers: TextBuffers) -> pl.DataFrame:
     kinds = pl.Series([_find_kind(name, opt_in) for name in column.fields.names], dtype=pl.String)
     is_named = kinds.is_not_null().to_numpy()[column.fields.name_no]
     rows = np.flatnonzero(is_named & (buffers.lengths <= _MAX_FIELD_BYTES))
-    texts = pl.Series(column.texts.take(pa.array(rows)), dtype=pl.String)
+    texts = pl.Series(column.texts.take(numbers_to_arrow(rows)), dtype=pl.String)
     start = texts.str.len_bytes() - texts.str.strip_chars_start().str.len_bytes()
     values = texts.str.strip_chars()
     found = pl.DataFrame(
@@ -139,7 +145,7 @@ def _find_in_texts(buffers: TextBuffers, opt_in: frozenset[str]) -> pl.DataFrame
     groups = pl.Series(keys.dictionary, dtype=pl.String).str.extract_groups(_NAME_OF_KEY)
     names = groups.struct.unnest().select(pl.coalesce(pl.all())).to_series()
     kinds = pl.Series([_find_kind(name, opt_in, in_text=True) for name in names], dtype=pl.String)
-    key_no = np.asarray(keys.indices, np.int64)
+    key_no = numbers_to_numpy(keys.indices)
     rows = np.flatnonzero(kinds.is_not_null().to_numpy()[key_no])
     # a key at the end of a text ends where the next one begins
     text_no = np.searchsorted(buffers.offsets, low[rows], side="right") - 1
@@ -199,7 +205,7 @@ def _find_kind(name: str | None, opt_in: frozenset[str], *, in_text: bool = Fals
         return kind
     if kind == _ANY_TOKEN:
         return None if in_text else kind
-    if kind == _ANY_USER or not _has_field_names(kind):
+    if kind == _ANY_USER or not _has_field_names(all_kinds()[kind]):
         return None
     if all_kinds()[kind].opt_in and kind not in opt_in:
         return None
@@ -209,10 +215,9 @@ def _find_kind(name: str | None, opt_in: frozenset[str], *, in_text: bool = Fals
     return None if in_text and (searched.category in _FIELDS_ONLY or is_found_anyway) else kind
 
 
-def _has_field_names(name: str) -> bool:
+def _has_field_names(kind: Kind) -> bool:
     """Whether names of fields can say this kind; that of a kind without a pattern is too general,
     such as `id_number`."""
-    kind = all_kinds()[name]
     return kind.country is None and bool(kind.field_names or kind.pattern)
 
 

@@ -18,7 +18,7 @@ leak check; a pass costs about as much as that check.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -37,6 +37,7 @@ from sanitize.core.arrow_buffers import (
     ascii_lower,
     fill_columns,
     make_byte_table,
+    numbers_to_numpy,
     slice_spans,
     to_large_string,
 )
@@ -97,18 +98,22 @@ _WHITESPACE_BYTES = make_byte_table(b" \t\n\v\f\r")
 
 
 class Known(Finder):
-    """Settings: none. Its search terms are written by `write_known_terms`."""
+    """Settings: none. Its search terms are those of `build_known_terms`."""
 
     VERSION: ClassVar[int] = 4
     needs: ClassVar[str] = "--known FILE"
     second_round: ClassVar[bool] = True
     _terms: _KnownTerms | None = PrivateAttr(default=None)
 
-    def open(self, key: Key, first_round_file: Path | None) -> None:
-        """Loads the terms of `write_known_terms`; cached for the next task of this process."""
-        assert first_round_file is not None
-        stat = first_round_file.stat()
-        self._terms = _read_cached_terms(first_round_file, stat.st_mtime_ns, stat.st_ino)
+    def open(self, key: Key, first_round: Path | pa.Table | None) -> None:
+        """Loads the terms of `build_known_terms`; those of a file are cached for the next task of
+        this process."""
+        if isinstance(first_round, pa.Table):
+            self._terms = _KnownTerms(first_round.combine_chunks())
+        else:
+            assert first_round is not None
+            stat = first_round.stat()
+            self._terms = _read_cached_terms(first_round, stat.st_mtime_ns, stat.st_ino)
 
     def find_spans(self, column: TextColumn) -> FoundSpans:
         """Returns every match of a known term that is not inside a span of its kind that was found
@@ -151,13 +156,13 @@ class _KnownTerms:
     its required spelling."""
 
     def __init__(self, table: pa.Table) -> None:
-        forms = table.column("form").chunk(0) if table.num_rows else pa.array([], pa.large_string())
+        forms = table.column("form").chunk(0) if table.num_rows else pa.nulls(0, pa.large_string())
         self.matcher = LiteralMatcher(
             forms,
-            np.asarray(table.column("kind"), np.int32),
-            np.asarray(table.column("value_id"), np.int64),
+            numbers_to_numpy(table.column("kind")),
+            numbers_to_numpy(table.column("value_id")),
         )
-        self.score = np.asarray(table.column("score"), np.float32)
+        self.score = numbers_to_numpy(table.column("score"))
         self.required_spelling = pl.Series(table.column("spelled"), dtype=pl.String)
         self.kind_names = np.array(self.matcher.kind_names, object)
 
@@ -286,15 +291,36 @@ def write_known_terms(
     key: Key,
     out: Path,
 ) -> int:
-    """Writes the search terms of the second round to `out`, from the first round's values and a
-    user's list; returns their number."""
+    """Writes the search terms of the second round to `out`, from the tables `values` and
+    `occurrences` of the first round and a user's list; returns their number."""
+    columns = ["kind", "value_id", "score", "finder"]
+    table = build_known_terms(
+        (pl.DataFrame(read_table(path)) for path in value_files),
+        (pl.DataFrame(read_table(path, columns=columns)) for path in occurrence_files),
+        listed_values,
+        key,
+    )
+    pq.write_table(table, out, compression=TABLE_CODEC, compression_level=TABLE_CODEC_LEVEL)
+    return int(table.num_rows)
+
+
+def build_known_terms(
+    values: Iterable[pl.DataFrame],
+    occurrences: Iterable[pl.DataFrame],
+    listed_values: pl.DataFrame | None,
+    key: Key,
+) -> pa.Table:
+    """Returns the search terms of the second round, from the first round's values (`value_id`,
+    `kind`, `value`, `normalised`) and occurrences (`kind`, `value_id`, `score`, `finder`), both
+    part by part, and from a user's list."""
     numbers = {name: number for number, name in enumerate(all_kinds())}
     frames = [_build_listed_terms(listed_values, key)] if listed_values is not None else []
-    certain_name_ids = _find_certain_name_ids(occurrence_files)
-    # loops over the tasks' files of distinct values, not over documents
-    for path in value_files:
-        frame = pl.DataFrame(read_table(path)).with_columns(pl.col("kind").cast(pl.String))
-        frame = frame.with_columns(pl.coalesce("normalised", "value").alias("normalised"))
+    certain_name_ids = _find_certain_name_ids(occurrences)
+    # loops over the tasks' distinct values, not over documents
+    for frame in values:
+        frame = frame.with_columns(
+            pl.col("kind").cast(pl.String), pl.coalesce("normalised", "value").alias("normalised")
+        )
         frames.append(
             _build_name_terms(
                 frame.filter(
@@ -326,20 +352,15 @@ def write_known_terms(
         "form", "kind", -pl.col("score"), "value_id", "spelled", nulls_last=True
     )
     terms = terms.unique(["form", "kind"], keep="first", maintain_order=True)
-    table = terms.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(_TERM_SCHEMA)
-    pq.write_table(table, out, compression=TABLE_CODEC, compression_level=TABLE_CODEC_LEVEL)
-    return terms.height
+    return terms.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(_TERM_SCHEMA)
 
 
-def _find_certain_name_ids(occurrence_files: Sequence[Path]) -> pl.Series:
+def _find_certain_name_ids(occurrences: Iterable[pl.DataFrame]) -> pl.Series:
     """Returns the `value_id`s of names that the finder `names` reported with a score of at least
     `MIN_CERTAIN_SCORE`."""
     found = [pl.Series("value_id", [], pl.Int64)]
-    for path in occurrence_files:
-        table = read_table(path, columns=["kind", "value_id", "score", "finder"])
-        frame = pl.DataFrame(table).with_columns(
-            pl.col("kind").cast(pl.String), pl.col("finder").cast(pl.String)
-        )
+    for frame in occurrences:
+        frame = frame.with_columns(pl.col("kind").cast(pl.String), pl.col("finder").cast(pl.String))
         found.append(
             frame.filter(
                 (pl.col("kind") == _PERSON)

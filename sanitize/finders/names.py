@@ -88,7 +88,7 @@ class Names(Finder):
         """Only names of people."""
         return (_PERSON,)
 
-    def open(self, key: Key, first_round_file: object) -> None:
+    def open(self, key: Key, first_round: object) -> None:
         """Builds the lexicon, once per process."""
         self._key = key
         load_name_lexicon()

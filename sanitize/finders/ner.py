@@ -155,7 +155,7 @@ class Ner(Finder):
             )
         require_libraries(files)
 
-    def open(self, key: Key, first_round_file: object) -> None:
+    def open(self, key: Key, first_round: object) -> None:
         """Loads the model, once per process."""
         self._tagger = _load_tagger(
             self.model,

@@ -197,7 +197,7 @@ class Presidio(Finder):
         if self.nlp == "blank":  # a model is not loaded for this
             PresidioAnalyzers(self)
 
-    def open(self, key: Key, first_round_file: Path | None) -> None:
+    def open(self, key: Key, first_round: object) -> None:
         """Builds the analyzers, once per process."""
         self._analyzers = _load_analyzers(self)
 

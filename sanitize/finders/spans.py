@@ -107,7 +107,7 @@ class Spans(Finder):
             self.path, self.sha256 or file_sha256(Path(self.path)), self.layout, labels
         )
 
-    def open(self, key: Key, first_round_file: Path | None) -> None:
+    def open(self, key: Key, first_round: object) -> None:
         """Reads the file, once per process."""
         self._table = self._load_table()
 

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 import numpy as np
 import polars as pl
@@ -23,8 +23,18 @@ from sanitize.array_types import I64
 from sanitize.core.command_results import ColumnPolicy
 from sanitize.errors import InputRefused, LeakFound, UsageError, suggest_names
 from sanitize.kinds.kind import custom_kinds, get_kind
+from sanitize.pipeline.data_objects import write_object
+from sanitize.pipeline.input_objects import read_object
+from sanitize.pipeline.run import run_with_settings
 from sanitize.plans.detection_spec import list_custom_kinds
-from sanitize.plans.python_api import public_function
+from sanitize.plans.plan import Plan
+from sanitize.plans.python_api import (
+    ExplainOptions,
+    check_argument,
+    name_data_object,
+    public_function,
+)
+from sanitize.plans.settings import settings_of
 from sanitize.reporting.diff_page import (
     CellDiff,
     DiffPiece,
@@ -73,11 +83,12 @@ _MARK_SCHEMA = {
 }
 
 
-@public_function()
+@public_function("explain")
 def diff(
-    out: Path | str,
+    out: Any,
     /,
     *,
+    plan: Plan | Path | str | None = None,
     work: Path | str | None = None,
     kind: Sequence[str] | str = (),
     only: Sequence[str] | str = (),
@@ -90,8 +101,10 @@ def diff(
     reveal: bool = False,
     reveal_output: bool = False,
     html: Path | str | None = None,
+    **options: Unpack[ExplainOptions],
 ) -> DiffResult:
-    """What the run that published OUT changed, document by document, in corpus order.
+    """What the run that published OUT changed, document by document, in corpus order; or, of data
+    in memory (see `run`), what a run with `plan` would change, with `options` as in `explain`.
 
     Shown are documents that it changed or dropped; with `kind` or `only` (`replaced`, `swept`,
     `kept`, `left`, `dropped`) those that have such a mark; with `id` or `document` (numbers, from
@@ -110,6 +123,32 @@ def diff(
     >>> [(piece.before, piece.after) for piece in first.cells[0].pieces if piece.kind == "PERSON"]
     [('Aaa Aaa', '[PERSON]')]
     """
+    if name_data_object(out):
+        settings = replace(settings_of("explain", options), workers=1, max_quarantine=1.0)
+        with write_object("diff", read_object("diff", out).data) as (folder, _):
+            published = folder.parent / "out"
+            run_with_settings(folder, published, Plan.load(plan or "redact"), None, settings)
+            result = diff(
+                published,
+                kind=kind,
+                only=only,
+                id=id,
+                document=document,
+                sample=sample,
+                seed=seed,
+                limit=limit,
+                context=context,
+                reveal=reveal,
+                reveal_output=reveal_output,
+                html=html,
+            )
+        return replace(result, out="data in memory", work="")
+    check_argument("diff", "out", out, Path | str)
+    if plan is not None or options:
+        raise UsageError(
+            f"diff: {'plan' if plan is not None else next(iter(options))} is for data in memory;"
+            " OUT was published with a plan and columns, which its manifest has. Leave it out"
+        )
     for name, number, least in (
         ("--sample", sample, 1),
         ("--limit", limit, 1),

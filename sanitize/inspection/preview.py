@@ -32,15 +32,22 @@ from sanitize.core.table_rendering import SummaryTable
 from sanitize.core.text_cells import is_text_type
 from sanitize.engines.local import LocalEngine
 from sanitize.errors import MissingExtra, PlanError, UsageError, running_command_line
+from sanitize.pipeline.data_objects import write_object
 from sanitize.pipeline.indexing.column_roles import describe_columns
 from sanitize.pipeline.indexing.index_build import IndexBuilder
 from sanitize.pipeline.indexing.index_state import resolve_policies
 from sanitize.pipeline.indexing.quarantine_limit import measure_loss
+from sanitize.pipeline.input_objects import read_object
 from sanitize.pipeline.run import run_plan
 from sanitize.pipeline.run_results import RunResult
 from sanitize.pipeline.run_state import plan_run
 from sanitize.plans.plan import DEFAULT_PLAN, Plan
-from sanitize.plans.python_api import ExplainOptions, public_function
+from sanitize.plans.python_api import (
+    ExplainOptions,
+    check_argument,
+    name_data_object,
+    public_function,
+)
 from sanitize.plans.settings import Settings, settings_of
 from sanitize.readers.sandbox import SandboxedReader, survey_in_sandbox
 from sanitize.readers.staging import build_documents
@@ -163,7 +170,7 @@ class ExplainResult(CommandResult):
 
 @public_function("explain")
 def explain(
-    inputs: Sequence[Path | str] | Path | str,
+    inputs: Any,
     /,
     *,
     plan: Plan | Path | str = DEFAULT_PLAN,
@@ -171,9 +178,9 @@ def explain(
     reveal: bool = False,
     **options: Unpack[ExplainOptions],
 ) -> ExplainResult:
-    """Describe what `run` would do, and write nothing. The first 1,000 documents
-    (`sampled_documents`) are really sanitized in a temporary folder; the estimate of time and disk
-    is scaled from them.
+    """Describe what `run` would do with the same inputs, files or data in memory, and write
+    nothing. The first 1,000 documents (`sampled_documents`) are really sanitized in a temporary
+    folder; the estimate of time and disk is scaled from them.
 
     If an editor cannot run because something is missing, such as a model, `missing_requirements`
     says what, and the sample is only counted. If a run would stop because too much cannot be read,
@@ -190,9 +197,12 @@ def explain(
     >>> result.sampled_documents, [(pair.kind, pair.after) for pair in result.examples]
     (1, [('EMAIL_ADDRESS', '[EMAIL_ADDRESS]')])
     """
-    return explain_with_settings(
-        inputs, Plan.load(plan), settings_of("explain", options), forecast, reveal=reveal
-    )
+    chosen, settings = Plan.load(plan), settings_of("explain", options)
+    if name_data_object(inputs):
+        with write_object("explain", read_object("explain", inputs).data) as (folder, _):
+            return explain_with_settings(folder, chosen, settings, forecast, reveal=reveal)
+    check_argument("explain", "inputs", inputs, Sequence[Path | str] | Path | str)
+    return explain_with_settings(inputs, chosen, settings, forecast, reveal=reveal)
 
 
 def explain_with_settings(

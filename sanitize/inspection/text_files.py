@@ -19,7 +19,7 @@ import numpy as np
 import polars as pl
 
 from sanitize.errors import InputRefused, UsageError, suggest_names
-from sanitize.inspection.text_functions import detect
+from sanitize.inspection.text_detection import detect
 from sanitize.kinds.kind import CATEGORIES, builtin_kinds, custom_kinds, get_kind
 from sanitize.plans.kind_lists import ALL_KINDS
 from sanitize.plans.plan import Plan, load_plan

@@ -1,31 +1,24 @@
-"""`detect` and `redact`: the finders and editors of a plan on texts and frames in memory. No file
-is left behind.
+"""`redact`: the finders and editors of a plan on texts and frames in memory. No file is left
+behind.
 
-texts -> occurrences                      the finders of a run, both rounds if the plan has them
 texts or frame -> the same, rewritten     the batch processor of a stream, with its leak check
 """
 
 from __future__ import annotations
 
-import json
 import tempfile
 import typing
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias, Unpack
+from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
 
-import numpy as np
 import polars as pl
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from sanitize.core.arrow_buffers import to_large_string
-from sanitize.core.keys import Key
 from sanitize.core.text_cells import (
-    LeafPath,
     canonical_type,
     column_of_path,
     iterate_paths,
@@ -40,8 +33,7 @@ from sanitize.errors import (
     UsageError,
     suggest_columns,
 )
-from sanitize.kinds.field_names import is_searched, says_number
-from sanitize.kinds.kind import all_kinds, custom_kinds, get_kind
+from sanitize.kinds.field_names import is_searched
 from sanitize.pipeline.data_objects import (
     check_frame,
     check_table,
@@ -50,10 +42,13 @@ from sanitize.pipeline.data_objects import (
     rewrite_datasets,
     run_on_object,
 )
-from sanitize.pipeline.indexing.index_build import IndexBuilder
-from sanitize.pipeline.occurrence_selection import find_unselected
-from sanitize.pipeline.run import run_with_settings
-from sanitize.pipeline.run_results import RunResult
+from sanitize.pipeline.input_objects import (
+    TEXTS,
+    read_object,
+    read_texts,
+    refuse_path,
+    restore_records,
+)
 from sanitize.pipeline.streaming.record_batches import ArrowBatch, DictBatch, Row
 from sanitize.pipeline.streaming.sources_and_sinks import (
     describe_reason,
@@ -62,207 +57,14 @@ from sanitize.pipeline.streaming.sources_and_sinks import (
 )
 from sanitize.pipeline.streaming.stream import StreamProcessor, to_stream_plan
 from sanitize.pipeline.streaming.stream_result import StreamResult
-from sanitize.plans.plan import DEFAULT_PLAN, Plan, SelectionRules
+from sanitize.plans.plan import Plan
 from sanitize.plans.python_api import RedactOptions, name_data_object, public_function
 from sanitize.plans.settings import Settings, settings_of
 from sanitize.readers.standard_form import find_leaf, is_binary, with_shape
-from sanitize.stages.finder_pass import FinderPass
-from sanitize.storage.private_folder import OCCURRENCES_FOLDER, read_frames
 from sanitize.storage.records.record_shapes import canonical_schema
 
-DETECT_SCHEMA = {
-    "text_index": pl.Int64,
-    "kind": pl.String,
-    "start": pl.Int64,
-    "end": pl.Int64,
-    "score": pl.Float32,
-}
-_BATCH_BYTES, _BATCH_TEXTS = 16 << 20, 10_000  # of texts that are searched together
-_TEXTS = "a text, or a list or Series of texts; None is allowed in it"
-
-
-@public_function()
-def detect(
-    texts: Any,
-    /,
-    *,
-    plan: Plan | Path | str = DEFAULT_PLAN,
-    values: bool = False,
-    known: Path | str | None = None,
-) -> pl.DataFrame:
-    """The occurrences that the finders of a plan report in some texts, as one row each:
-    `text_index` (the position of the text, from 0), `kind`, `start`, `end` (code points, half-open:
-    the value is `text[start:end]`) and `score` (0 to 1), by position.
-
-    texts   A text, or a list, tuple, Polars Series or Arrow array of texts; None has no rows.
-    plan    The name of a shipped plan, the path of a TOML file, or a `Plan`. Finders that need the
-            whole corpus take these texts for it.
-    values  Adds a column `value`. Without it no value is in the result, so that none reaches a log
-    by its `repr`.
-    known   A list of known values to find: CSV, TSV or JSON lines with kind and value.
-
-    Occurrences that the plan does not act on (`find.allow`, `find.min_score`) are left out. Raises
-    UsageError for anything that is not a text, and PlanError for a plan that is not valid.
-
-    >>> import sanitize
-    >>> texts = ["Write to ann.lee@example.com", None, "or call +1 212 555 0123."]
-    >>> found = sanitize.detect(texts, values=True)
-    >>> found.select("text_index", "start", "end", "value").rows()
-    [(0, 9, 28, 'ann.lee@example.com'), (2, 8, 23, '+1 212 555 0123')]
-    """
-    column = _read_texts("detect", texts)
-    chosen = Plan.load(plan).with_known_values(known)
-    with custom_kinds(chosen.custom_kinds):
-        needs_index = len(column) > 0 and (
-            known is not None or any(finder.second_round for finder in chosen.finders)
-        )
-        found = (
-            _detect_by_index(column, chosen, known)
-            if needs_index
-            else _detect_in_memory(column, chosen)
-        )
-        found = _select(
-            found.sort("text_index", "start", "end", "kind"), column, chosen.find.selection_rules
-        )
-    return found if values else found.drop("value")
-
-
-def _select(found: pl.DataFrame, column: pl.Series, rules: SelectionRules) -> pl.DataFrame:
-    """The occurrences that the rules of a plan select, with their values."""
-    length = pl.col("end") - pl.col("start")
-    found = found.with_columns(text=column.gather(found["text_index"])).with_columns(
-        value=pl.col("text").str.slice(pl.col("start"), length)
-    )
-    found = found.drop("text")
-    if not rules:
-        return found
-    values = found.select("kind", "value").unique().with_row_index("value_id")
-    by_kind = values.partition_by("kind")
-    values = pl.concat([values.clear(), *by_kind]).with_columns(
-        normalised=pl.concat(
-            [
-                pl.Series("normalised", [], pl.String),
-                *(
-                    get_kind(part["kind"][0]).normalise(part["value"]).alias("normalised")
-                    for part in by_kind
-                ),
-            ]
-        )
-    )
-    is_allowed, is_below_min = find_unselected(
-        found.join(values, ["kind", "value"], maintain_order="left"), values, rules
-    )
-    return found.filter(pl.Series(~is_allowed & ~is_below_min))
-
-
-def _detect_in_memory(column: pl.Series, plan: Plan) -> pl.DataFrame:
-    """The occurrences of the finders of the first round."""
-    frames = [pl.DataFrame(schema=DETECT_SCHEMA)]
-    kind_names = pl.Series(list(all_kinds()), dtype=pl.String)
-    unread: list[int] = []
-    with FinderPass(plan.detection_spec, [LeafPath("text", ())], Key.generate()) as finder_pass:
-        for low, texts in _split_texts(column):
-            doc_nos = pa.array(np.arange(low, low + len(texts)))
-            doc_ids = pa.array(
-                [str(number) for number in range(low, low + len(texts))], pa.large_string()
-            )
-            table = pa.table({"doc_no": doc_nos, "doc_id": doc_ids, "text": to_large_string(texts)})
-            table, by_group, not_analysed = finder_pass.find_in_batch(table)
-            unread += [doc_no for doc_no, _ in not_analysed]
-            for group, found in by_group:
-                rows = np.asarray(table.column("doc_no"), np.int64)[group.rows[found.text_no]]
-                start, end = found.find_code_points(group.texts)
-                spans = {"text_index": rows, "start": start, "end": end, "score": found.score}
-                frames.append(
-                    pl.DataFrame(spans)
-                    .with_columns(kind=kind_names.gather(found.kind))
-                    .select(list(DETECT_SCHEMA))
-                )
-    if unread:
-        warnings.warn(
-            f"{len(unread)} texts could not be analysed by a finder of the plan, and have no rows",
-            stacklevel=4,
-        )
-    return pl.concat(frames)
-
-
-def _detect_by_index(column: pl.Series, plan: Plan, known: Path | str | None) -> pl.DataFrame:
-    """The occurrences of both rounds, from an index in a temporary folder, which is deleted."""
-    with tempfile.TemporaryDirectory(prefix="sanitize-detect-") as folder:
-        source, work = Path(folder) / "texts.parquet", Path(folder) / "work"
-        ids = pl.Series("doc_id", np.arange(len(column))).cast(pl.String)
-        pq.write_table(
-            pa.table(
-                {"doc_id": to_large_string(ids), "text": to_large_string(column.fill_null(""))}
-            ),
-            source,
-        )
-        settings = Settings(workers=1, known=known, max_quarantine=1.0)  # type: ignore[arg-type]
-        with IndexBuilder([source], work, settings, plan.detection_spec) as builder:
-            builder.build()
-        columns = ["doc_no", "kind", "start", "end", "score"]
-        frames = list(read_frames(work, work / OCCURRENCES_FOLDER, columns))
-    found = [frame.rename({"doc_no": "text_index"}).select(list(DETECT_SCHEMA)) for frame in frames]
-    return pl.concat([pl.DataFrame(schema=DETECT_SCHEMA), *found])
-
-
-def _split_texts(column: pl.Series) -> Iterator[tuple[int, pl.Series]]:
-    """The texts in batches, each with the position of its first text."""
-    sizes = column.str.len_bytes().fill_null(0).to_numpy()
-    low, size = 0, 0
-    for position, text_bytes in enumerate(sizes.tolist()):
-        if position > low and (size + text_bytes > _BATCH_BYTES or position - low >= _BATCH_TEXTS):
-            yield low, column[low:position]
-            low, size = position, 0
-        size += text_bytes
-    if low < len(column):
-        yield low, column[low:]
-
-
-def _read_texts(function: str, texts: Any, expected: str = _TEXTS) -> pl.Series:
-    """The texts as a column of strings. Raises UsageError for anything else; the message never
-    quotes a text."""
-    if isinstance(texts, str):
-        texts = [texts]
-    if isinstance(texts, pl.DataFrame | pl.LazyFrame | pa.Table) or hasattr(texts, "columns"):
-        raise UsageError(
-            f"{function}: texts is a {type(texts).__name__}; expected {_TEXTS}. Give one column,"
-            ' such as frame["text"]'
-        )
-    if isinstance(texts, Sequence) and not isinstance(texts, bytes | bytearray):
-        for position, text in enumerate(texts):
-            if text is not None and not isinstance(text, str):
-                raise UsageError(
-                    f"{function}: texts[{position}] is of type {type(text).__name__}; expected a"
-                    " text or None"
-                )
-        try:
-            return pl.Series("text", list(texts), dtype=pl.String)
-        except (UnicodeEncodeError, pl.exceptions.PolarsError):
-            raise UsageError(
-                f"{function}: a text holds a lone surrogate, which is no Unicode character;"
-                " replace it"
-            ) from None
-    is_column = (
-        isinstance(texts, pl.Series)
-        or hasattr(texts, "__arrow_c_array__")
-        or hasattr(texts, "__arrow_c_stream__")
-    )
-    column = (
-        texts
-        if isinstance(texts, pl.Series)
-        else pl.Series(texts)
-        if is_column or hasattr(texts, "to_numpy")
-        else None
-    )
-    if column is None or not (
-        column.dtype in (pl.String, pl.Categorical, pl.Null) or isinstance(column.dtype, pl.Enum)
-    ):
-        found = (
-            type(texts).__name__ if column is None else f"{type(texts).__name__} of {column.dtype}"
-        )
-        raise UsageError(f"{function}: texts is of type {found}; expected {expected}")
-    return column.cast(pl.String).alias("text")
+if TYPE_CHECKING:
+    from sanitize.pipeline.run_results import RunResult
 
 
 # --------------------------------------------------------------------------------------- redact
@@ -299,19 +101,10 @@ def redact(
     ['Write to [EMAIL_ADDRESS]', None]
     """
     settings, chosen = settings_of("redact", options), Plan.load(plan)
-    if isinstance(texts, pl.LazyFrame):
-        return _redact_frame(texts.collect(), chosen, settings).lazy()
-    if isinstance(texts, pl.DataFrame):
-        return _redact_frame(texts, chosen, settings)
-    if isinstance(texts, pa.Table):
-        return _redact_table(texts, chosen, settings)
-    if name_data_object(texts) in ("Dataset", "DatasetDict"):
-        return rewrite_datasets(
-            "redact", texts, lambda table: _redact_table(table, chosen, settings)
-        )
-    is_pandas = type(texts).__module__.partition(".")[0] == "pandas"
-    if is_pandas and hasattr(texts, "columns"):
-        return _redact_pandas(texts, chosen, settings)
+    if name_data_object(texts):
+        given_object = read_object("redact", texts)
+        return given_object.restore(_redact_object(given_object.data, chosen, settings))
+    refuse_path("redact", texts)
     given = next((name for name in options if name not in ("seed", "key")), None)
     if given is not None:
         raise UsageError(
@@ -319,9 +112,11 @@ def redact(
             " leave it out"
         )
     is_enum = isinstance(texts, pl.Series) and texts.dtype == pl.Enum
-    column = texts if is_enum else _read_texts("redact", texts, f"{_TEXTS}, or a frame")
-    if is_pandas and hasattr(texts, "to_frame"):
-        return _redact_pandas(texts.to_frame("text"), chosen, settings)["text"].rename(texts.name)
+    column = texts if is_enum else read_texts("redact", texts, f"{TEXTS}, or a frame")
+    if type(texts).__module__.partition(".")[0] == "pandas" and hasattr(texts, "to_frame"):
+        given_object = read_object("redact", texts.to_frame("text"))
+        clean = given_object.restore(_redact_frame(given_object.data, chosen, settings))
+        return clean["text"].rename(texts.name)
     clean_texts = _redact_frame(pl.DataFrame({"text": column}), chosen, settings)["text"]
     if isinstance(texts, str):
         return clean_texts[0]
@@ -335,6 +130,17 @@ def redact(
         if isinstance(texts, pa.Array | pa.ChunkedArray)
         else clean_texts
     )
+
+
+def _redact_object(data: Any, plan: Plan, settings: Settings) -> Any:
+    """Data of `read_object` with its texts rewritten."""
+    if isinstance(data, pl.LazyFrame):
+        return _redact_frame(data.collect(), plan, settings).lazy()
+    if isinstance(data, pl.DataFrame):
+        return _redact_frame(data, plan, settings)
+    if isinstance(data, pa.Table):
+        return _redact_table(data, plan, settings)
+    return rewrite_datasets("redact", data, lambda table: _redact_table(table, plan, settings))
 
 
 def _redact_table(table: pa.Table, plan: Plan, settings: Settings) -> pa.Table:
@@ -478,71 +284,6 @@ def _cast_texts(clean: pl.Series, given: pl.Series) -> pl.Series:
     return clean.cast(pl.String if given.dtype == pl.Null else replace_enums(given.dtype))
 
 
-def _redact_pandas(frame: Any, plan: Plan, settings: Settings) -> Any:
-    """A pandas DataFrame with its texts rewritten, in nested columns and categories too. Its
-    `attrs` are left out, which are not searched.
-
-    Raises UsageError for a column that holds values of several types, and for an index of texts.
-    """
-    for level in range(frame.index.nlevels):
-        values = frame.index.get_level_values(level)
-        if values.dtype.kind not in "biufmM" or says_number(str(values.name)):
-            raise UsageError(
-                "redact: the index of the frame holds texts or values of a kind, which are not"
-                " rewritten there; make it a column: frame.reset_index()"
-            )
-    columns = dict[str, Any]()
-    for level in range(frame.index.nlevels):
-        values = frame.index.get_level_values(level)
-        if values.dtype.kind in "iuf" and type(values).__name__ != "RangeIndex":
-            # searched as a column of numbers
-            name = f"index {level}"
-            while name in frame.columns:
-                name += "_"
-            columns[name] = pl.Series(values.to_numpy())
-    for name in frame.columns:
-        try:
-            read: Any = pl.from_pandas(frame[name], nan_to_null=True)
-            if isinstance(read.dtype, pl.Categorical):
-                read = read.cast(pl.Enum(frame[name].cat.categories.to_list()))
-            columns[str(name)] = read
-        except (
-            pa.ArrowException,
-            pl.exceptions.PolarsError,
-            TypeError,
-            ValueError,
-            AttributeError,
-            UnicodeError,
-        ):
-            raise UsageError(
-                f"redact: column {name} holds values of several types, or of a type that Arrow does"
-                " not have; expected one type in a column"
-            ) from None
-    clean = _redact_frame(pl.DataFrame(columns), plan, settings)
-    result = frame[[name for name in frame.columns if str(name) in clean.columns]].copy()
-    result.attrs.clear()
-    for name in result.columns:
-        column, given = clean[str(name)], frame[name]
-        if isinstance(column.dtype, pl.Enum):
-            categories = type(given.cat.categories)(
-                column.dtype.categories.to_list(), dtype=given.cat.categories.dtype
-            )
-            result[name] = type(given)(column.to_list(), index=result.index, dtype=object).astype(
-                type(given.dtype)(categories, ordered=given.cat.ordered)
-            )
-        elif not column.equals(columns[str(name)]):
-            # an integer of NumPy has no null
-            is_nullable = column.null_count() and given.dtype.kind in "iu"
-            result[name] = type(given)(
-                column.to_list(),
-                index=result.index,
-                dtype="Int64" if is_nullable else given.dtype,
-            )
-        if hasattr(given.dtype, "categories") and says_number(str(name)):
-            result[name] = result[name].cat.remove_unused_categories()  # which are not searched
-    return result
-
-
 def _holds_text(value: object) -> bool:
     """True for a text, and for a mapping or sequence that holds one."""
     parts = (
@@ -579,24 +320,8 @@ def rewrite_records(
         if isinstance(records, pa.Table):
             return _rewrite_by_run(records, plan, settings)
         table, result = _rewrite_by_run(records_to_table(records), plan, settings)
-        rows = zip(table.to_pylist(), records, strict=True)
-        return [_restore_record(clean, given) for clean, given in rows], result
+        return restore_records(table, records), result
     return _rewrite_by_stream(records, stream_plan, settings, describe)
-
-
-def _restore_record(clean: Any, given: Any) -> Any:
-    """A record of a table in the form that it had: without fields that it lacks, and values of
-    columns of several types, which are JSON in a table, as they were."""
-    if isinstance(given, dict) and isinstance(clean, dict):
-        return {
-            name: _restore_record(clean[name], value)
-            for name, value in given.items()
-            if name in clean
-        }
-    if isinstance(given, list) and isinstance(clean, list):
-        return [_restore_record(*one) for one in zip(clean, given, strict=True)]
-    is_json = isinstance(clean, str) and not isinstance(given, str | None)
-    return json.loads(clean) if is_json else clean
 
 
 def _rewrite_by_stream(
@@ -647,6 +372,8 @@ def _read_frame(table: pa.Table) -> pl.DataFrame:
 def _rewrite_by_run(data: Any, plan: Plan, settings: Settings) -> tuple[Any, RunResult]:
     """The table or frame rewritten by a run in a temporary folder, which is deleted; a run knows
     the roles of conversations, and has all texts before the first is edited."""
+    from sanitize.pipeline.run import run_with_settings  # most calls need no run
+
     results: list[RunResult] = []
     with tempfile.TemporaryDirectory(prefix="sanitize-redact-") as folder:
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sanitize.array_types import I16, Mask
+from sanitize.array_types import I16, I64, Mask
 
 _ALL_BYTES = (1 << 256) - 1
 # from the state after a part of an expression to the state before it
@@ -41,16 +41,13 @@ def build_automaton(pattern: str) -> ByteAutomaton:
     expression = _Expression(pattern)
     final = expression.add_state(0, 0)
     initial = expression.parse()(final)
-    masks = {mask for mask, _ in expression.steps}
-    signatures = [tuple(mask >> byte & 1 for mask in masks) for byte in range(256)]
-    first_bytes = dict(zip(reversed(signatures), range(255, -1, -1), strict=True))  # of each class
-    classes = {signature: number for number, signature in enumerate(first_bytes)}
+    first_bytes, byte_class = _classify_bytes({mask for mask, _ in expression.steps})
     closures = [expression.closure(state) for state in range(len(expression.steps))]
     # a set of states is an integer with a bit for each; for each byte class, the states that accept
     # it
     accepting = [
         sum(1 << state for state, (mask, _) in enumerate(expression.steps) if mask >> byte & 1)
-        for byte in first_bytes.values()
+        for byte in first_bytes
     ]
     numbers, rows = {0: 0, closures[initial]: 1}, list[list[int]]()
     for states in (pending := list(numbers)):
@@ -66,11 +63,20 @@ def build_automaton(pattern: str) -> ByteAutomaton:
                 pending.append(after)
             row.append(numbers[after])
         rows.append(row)
-    byte_class = [classes[signature] for signature in signatures]
     return ByteAutomaton(
         np.array(rows, np.int16)[:, byte_class],
         np.array([states >> final & 1 for states in numbers], np.bool_),
     )
+
+
+def _classify_bytes(masks: set[int]) -> tuple[list[int], I64]:
+    """Classes of bytes that the same masks hold: a byte of each class, and the class of each of the
+    256 bytes."""
+    rows = np.frombuffer(b"".join(mask.to_bytes(32, "little") for mask in masks), np.uint8)
+    # a row for each mask, a column for each byte
+    holds = np.unpackbits(rows.reshape(-1, 32), axis=1, bitorder="little")
+    _, first, byte_class = np.unique(holds, axis=1, return_index=True, return_inverse=True)
+    return first.tolist(), byte_class.ravel()
 
 
 class _Expression:

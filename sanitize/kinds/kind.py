@@ -25,6 +25,7 @@ import polars as pl
 import pyarrow as pa
 
 from sanitize.array_types import I64, U8, Mask
+from sanitize.core.arrow_buffers import numbers_to_arrow
 from sanitize.core.keys import Draws, draw_index
 from sanitize.errors import PlanError, suggest_names
 from sanitize.kinds.plain_forms import PlainForm
@@ -612,7 +613,7 @@ def _split_components(
     )
     return pl.DataFrame(
         {
-            name: pieces.take(pa.array(np.arange(no, len(pieces), width)))
+            name: pieces.take(numbers_to_arrow(np.arange(no, len(pieces), width)))
             for no, name in enumerate(COMPONENT_COLUMNS)
         }
     )

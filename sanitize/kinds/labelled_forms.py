@@ -11,6 +11,7 @@ Letter case counts in neither labels nor values, unless a form says so (`(?-i:..
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -65,17 +66,10 @@ class LabelTable:
     ) -> None:
         self._run_in_thread = run_in_thread
         self._forms = [(number, form) for number, kind in kinds for form in kind.labelled_forms]
-        rows = [
-            (label + plural, form_no, is_number_label)
-            for form_no, (_, form) in enumerate(self._forms)
-            for is_number_label, labels in enumerate((form.labels, form.number_labels))
-            for label in labels
-            for plural in ("", "s")
-        ]
-        schema = {"label": pl.String, "form_no": pl.Int64, "needs_number": pl.Int64}
-        self._rows = pl.DataFrame(rows, schema, orient="row").unique(["label", "form_no"])
-        self.is_empty = not rows
-        self.pattern = f"(?i:{_match_words(self._rows['label'])})"
+        self._rows, self.pattern = _list_labels(
+            tuple((tuple(form.labels), tuple(form.number_labels)) for _, form in self._forms)
+        )
+        self.is_empty = self._rows.is_empty()
 
     def decide(self, labels: pl.Series, behind: pl.Series) -> pl.DataFrame:
         """The labels behind which a value of some kind stands: `row`, `kind` (a number), and
@@ -115,6 +109,24 @@ class LabelTable:
             start=pl.col("gap").str.len_bytes() + pl.col("sign").str.len_bytes(),
             size=pl.col("value").str.len_bytes(),
         )
+
+
+@functools.lru_cache(maxsize=8)  # a finder is made for each search
+def _list_labels(
+    labels_by_form: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...],
+) -> tuple[pl.DataFrame, str]:
+    """The labels and number labels of some forms: a row for each, in singular and plural, and a
+    pattern for any of them."""
+    rows = [
+        (label + plural, form_no, is_number_label)
+        for form_no, both in enumerate(labels_by_form)
+        for is_number_label, labels in enumerate(both)
+        for label in labels
+        for plural in ("", "s")
+    ]
+    schema = {"label": pl.String, "form_no": pl.Int64, "needs_number": pl.Int64}
+    frame = pl.DataFrame(rows, schema, orient="row").unique(["label", "form_no"])
+    return frame, f"(?i:{_match_words(frame['label'])})"
 
 
 def list_field_names(forms: Iterable[LabelledForm]) -> tuple[str, ...]:

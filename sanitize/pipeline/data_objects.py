@@ -1,5 +1,5 @@
-"""Runs over objects in memory: a Dataset or DatasetDict of `datasets`, a Polars frame (also lazy)
-or an Arrow table goes in, and the same type comes back.
+"""Runs over objects in memory: a Dataset or DatasetDict of `datasets`, a frame of Polars (also
+lazy) or pandas, an Arrow table or a list of records goes in, and the same type comes back.
 
     object -> Arrow files, one a split -> a run -> OUT -> columns, types and order of the object
 
@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import tempfile
 import warnings
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
@@ -22,13 +23,16 @@ import pyarrow.compute as pc
 
 from sanitize.core.text_cells import is_text_type
 from sanitize.errors import SanitizeError, UsageError
-from sanitize.pipeline.run_results import RunResult
+from sanitize.pipeline.input_objects import read_object
 from sanitize.plans.python_api import name_data_object
 from sanitize.readers.standard_form import has_unknown_type, map_columns, with_shape
 from sanitize.readers.survey_types import UNKNOWN_TYPES, Roles
 from sanitize.storage.corpus import Corpus
 from sanitize.storage.records.record_shapes import canonical_schema
 from sanitize.storage.records.splits import SPLIT_NAME
+
+if TYPE_CHECKING:
+    from sanitize.pipeline.run_results import RunResult
 
 _BATCH_ROWS = 5_000
 _SINGLE_SPLIT = ""  # the name of the only table of an object that is no DatasetDict
@@ -49,18 +53,11 @@ def run_on_object(
     with a warning: the metadata of an Arrow schema, the description of a Dataset. Raises UsageError
     for an object that cannot be written as Arrow data, and what a run raises.
     """
-    with tempfile.TemporaryDirectory(prefix="sanitize-object-") as name:
-        folder = Path(name)
-        (folder / "in").mkdir()
-        schemas = _write_object(data, folder / "in")
-        target = folder / "out" if out is None else out
-        try:
-            result = run(folder / "in", target)
-        except SanitizeError as error:
-            error.args = tuple(
-                _name_object(argument, folder / "in", schemas) for argument in error.args
-            )
-            raise
+    given = read_object("run", data)
+    unread, data = _list_unread_parts(data), given.data
+    with write_object("run", data) as (folder, schemas):
+        target = folder.parent / "out" if out is None else out
+        result = run(folder, target)
         missing = result.documents_dropped + result.quarantined
         if missing:
             reasons = [*(f"{drop.documents:,} dropped by {drop.part}" for drop in result.dropped)]
@@ -97,12 +94,28 @@ def run_on_object(
                 " keep=COLUMN keeps one",
                 stacklevel=5,
             )
-        if unread := _list_unread_parts(data):
+        if unread:
             warnings.warn(
                 f"not in the result, since a run does not read it: {', '.join(unread)}",
                 stacklevel=5,
             )
-        return _build_object(data, tables)
+        return given.restore(_build_object(data, tables))
+
+
+@contextmanager
+def write_object(function: str, data: Any) -> Iterator[tuple[Path, dict[str, pa.Schema]]]:
+    """The folder of the files that hold data of `read_object`, and the schema of each split: a
+    temporary one, beside which the caller may write. Errors of the block name the data instead of
+    these files."""
+    with tempfile.TemporaryDirectory(prefix="sanitize-object-") as name:
+        folder = Path(name) / "in"
+        folder.mkdir()
+        schemas = _write_tables(function, data, folder)
+        try:
+            yield folder, schemas
+        except SanitizeError as error:
+            error.args = tuple(_name_object(one, folder, schemas) for one in error.args)
+            raise
 
 
 def _list_unread_parts(data: Any) -> list[str]:
@@ -111,6 +124,8 @@ def _list_unread_parts(data: Any) -> list[str]:
     if kind == "Table":
         has_metadata = bool(data.schema.metadata) or any(field.metadata for field in data.schema)
         return ["metadata of the schema"] if has_metadata else []
+    if kind == "pandas":
+        return ["attrs of the frame"] if data.attrs else []
     datasets = [data] if kind == "Dataset" else data.values() if kind == "DatasetDict" else []
     return [
         name
@@ -134,18 +149,18 @@ def _name_object(message: Any, folder: Path, splits: Iterable[str]) -> Any:
     return message.replace(str(folder), "the data")
 
 
-def _write_object(data: Any, folder: Path) -> dict[str, pa.Schema]:
+def _write_tables(function: str, data: Any, folder: Path) -> dict[str, pa.Schema]:
     """Writes the tables of an object to files; returns the schema of each."""
     if name_data_object(data) == "LazyFrame":
         # written batch by batch: the frame need not fit into memory
-        check_frame("run", data.collect_schema())
+        check_frame(function, data.collect_schema())
         path = _table_path(folder, _SINGLE_SPLIT)
         data.sink_ipc(path, compression="uncompressed", compat_level=pl.CompatLevel.oldest())
         with pa.ipc.open_file(path) as file:
             return {_SINGLE_SPLIT: file.schema}
     return {
-        split: _write_table(split, schema, batches, folder)
-        for split, (schema, batches) in _read_object(data).items()
+        split: _write_table(function, split, schema, batches, folder)
+        for split, (schema, batches) in read_splits(function, data).items()
     }
 
 
@@ -183,25 +198,25 @@ def _list_inner_types(data_type: pa.DataType) -> list[pa.DataType]:
     return found
 
 
-def _read_object(data: Any) -> dict[str, tuple[pa.Schema, Iterable[pa.RecordBatch]]]:
-    """The schema and the record batches of each table of an object."""
+def read_splits(function: str, data: Any) -> dict[str, tuple[pa.Schema, Iterable[pa.RecordBatch]]]:
+    """The schema and the record batches of each table of an object; a single one has no name."""
     kind = name_data_object(data)
     if kind == "DatasetDict":
         if not data:
-            raise UsageError("run: the DatasetDict has no splits; expected at least one")
+            raise UsageError(f"{function}: the DatasetDict has no splits; expected at least one")
         for split in data:
             if SPLIT_NAME.fullmatch(str(split)) is None:
                 raise UsageError(
-                    "run: a split of the DatasetDict has no name for a file; expected letters,"
-                    " digits, _ and dots. Rename it"
+                    f"{function}: a split of the DatasetDict has no name for a file; expected"
+                    " letters, digits, _ and dots. Rename it"
                 )
         return {str(split): _read_dataset(dataset) for split, dataset in data.items()}
     if kind == "Dataset":
         return {_SINGLE_SPLIT: _read_dataset(data)}
     if kind == "Table":
-        check_table("run", data.schema)
+        check_table(function, data.schema)
         return {_SINGLE_SPLIT: (data.schema, data.to_batches(max_chunksize=_BATCH_ROWS))}
-    check_frame("run", data.schema)
+    check_frame(function, data.schema)
     table = data.to_arrow(compat_level=pl.CompatLevel.oldest())
     return {_SINGLE_SPLIT: (table.schema, table.to_batches(max_chunksize=_BATCH_ROWS))}
 
@@ -223,11 +238,11 @@ def _table_path(folder: Path, split: str) -> Path:
 
 
 def _write_table(
-    split: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch], folder: Path
+    function: str, split: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch], folder: Path
 ) -> pa.Schema:
     """Writes the batches to one Arrow file; returns their schema."""
     if len(set(schema.names)) < len(schema.names):
-        raise UsageError("run: two columns have the same name; rename one of them")
+        raise UsageError(f"{function}: two columns have the same name; rename one of them")
     path = _table_path(folder, split)
     path.parent.mkdir(exist_ok=True)
     with pa.ipc.new_stream(path, schema) as stream:

@@ -375,8 +375,9 @@ def run(
     """Sanitize a corpus: index, rewrite, verify, and publish OUT with one rename.
 
     inputs   Files, folders and URLs: Parquet, Arrow, JSON, CSV, text, mbox, maildir, mails. Or data
-             in memory: a Dataset or DatasetDict of `datasets`, a Polars DataFrame or LazyFrame, an
-             Arrow table; the same type is returned in place of the summary.
+             in memory: a Dataset or DatasetDict of `datasets`, a frame of Polars (also lazy) or
+             pandas, an Arrow table, a list of records (dictionaries); the same type is returned in
+             place of the summary.
     out      The folder to publish, or a URL. For data in memory it may be left out: then nothing is
              published.
     plan     The name of a shipped plan, the path of a TOML file, or a `Plan`; by default that of

@@ -28,7 +28,9 @@ _DATA_OBJECTS = {
     "datasets": ("Dataset", "DatasetDict"),
     "polars": ("DataFrame", "LazyFrame"),
     "pyarrow": ("Table",),
+    "pandas": ("DataFrame",),
 }
+RECORDS = "records"  # a list of dictionaries
 Names = str | Sequence[str]
 PathLike = str | Path
 
@@ -250,13 +252,15 @@ def _parameter_types(function: Callable[..., Any]) -> Mapping[str, Any]:
 
 
 def name_data_object(value: object) -> str:
-    """The name of the type of data in memory that `run` takes: Dataset, DatasetDict, DataFrame,
-    LazyFrame or Table; "" for anything else. Nothing is imported: a value of such a type exists
-    only if its package is."""
+    """The name of the type of data in memory: Dataset, DatasetDict, DataFrame, LazyFrame, Table,
+    pandas or records; "" for anything else. Nothing is imported: a value of such a type exists only
+    if its package is."""
     for base in type(value).__mro__:
-        if base.__name__ in _DATA_OBJECTS.get(base.__module__.partition(".")[0], ()):
-            return base.__name__
-    return ""
+        package = base.__module__.partition(".")[0]
+        if base.__name__ in _DATA_OBJECTS.get(package, ()):
+            return package if package == "pandas" else base.__name__
+    is_list = isinstance(value, list | tuple) and len(value) > 0
+    return RECORDS if is_list and isinstance(value[0], Mapping) else ""  # type: ignore[index]
 
 
 def check_argument(function: str, name: str, value: object, expected: Any) -> None:
@@ -264,11 +268,12 @@ def check_argument(function: str, name: str, value: object, expected: Any) -> No
     if _has_type(value, expected):
         return
     advice = ""
+    taker = function if function in ("explain", "diff") else "run"
     if name in ("inputs", "out") and not isinstance(value, int | float | bool | None):
         advice = (
-            ". run also takes a Dataset, a DatasetDict, a Polars frame or an Arrow table (pandas:"
-            " polars.from_pandas(frame)); sanitize.redact(frame) takes texts and frames,"
-            " sanitize.stream(records) records one by one, such as an IterableDataset"
+            f". {taker} also takes a Dataset, a DatasetDict, a frame of Polars or pandas, an"
+            " Arrow table or a list of records; sanitize.redact and sanitize.detect take texts,"
+            " too, sanitize.stream(records) records one by one, such as an IterableDataset"
         )
     words = (
         "the name of a plan, the path of a TOML file, or a Plan"

@@ -25,8 +25,11 @@ from sanitize.array_types import I32, I64, Mask
 from sanitize.core.arrow_buffers import (
     TextBuffers,
     fill_null_texts,
+    numbers_to_arrow,
+    numbers_to_numpy,
     slice_spans,
     splice,
+    texts_to_arrow,
     to_large_string,
 )
 from sanitize.core.intervals import (
@@ -209,9 +212,7 @@ def rewrite_batch(rules: EditRules, table: pa.Table, occurrences: Occurrences) -
         if rules.by_position
         else table.column("doc_id").chunk(0)
     )
-    texts = _BatchTexts(
-        columns, buffers, np.asarray(table.column("doc_no"), np.int64), draw_ids, table
-    )
+    texts = _BatchTexts(columns, buffers, numbers_to_numpy(table.column("doc_no")), draw_ids, table)
     proposals = list(_propose(rules, found, row, texts))
     found, proposed, draw_no = _combine(proposals, found)
     edits = _resolve_overlaps(proposed, found)
@@ -276,7 +277,7 @@ def _propose(
     """Yields what the editors propose, in plan order; a kind belongs to the first editor that
     names it. Erased values come last, and swept ones of kinds that no editor names."""
     values = _cut_values(texts.buffers, found)
-    doc_ids = pa.DictionaryArray.from_arrays(pa.array(row.astype(np.int32)), texts.draw_ids)
+    doc_ids = pa.DictionaryArray.from_arrays(numbers_to_arrow(row.astype(np.int32)), texts.draw_ids)
     unclaimed, next_row = ~found.erased, len(found)
     for editor_no, editor in enumerate(rules.editors):
         is_own = found.select_kinds(editor.kinds)
@@ -311,7 +312,7 @@ def _propose_for_occurrences(
 ) -> _Proposal:
     """What an editor of occurrences proposes for those at `rows`."""
     kinds = pa.DictionaryArray.from_arrays(
-        pa.array(occurrences.kind[rows]), pa.array(occurrences.kind_names)
+        numbers_to_arrow(occurrences.kind[rows]), texts_to_arrow(occurrences.kind_names)
     ).cast(pa.large_string())
     frame = pl.DataFrame(
         {
@@ -321,10 +322,10 @@ def _propose_for_occurrences(
             },
             "kind": pl.Series(kinds),
             "kept": occurrences.kept[rows, editor_no],
-            "value": pl.Series(to_plain_spelling(values.take(pa.array(rows)))),
+            "value": pl.Series(to_plain_spelling(values.take(numbers_to_arrow(rows)))),
         }
     )
-    batch = EditBatch(occurrences=frame, doc_ids=doc_ids.take(pa.array(rows)))
+    batch = EditBatch(occurrences=frame, doc_ids=doc_ids.take(numbers_to_arrow(rows)))
     proposed = editor.edit_occurrences(batch)
     replacement = proposed.replacement
     if rules.erased_addresses:
@@ -346,7 +347,7 @@ def _propose_labels(occurrences: Occurrences, rows: I64, part_no: int) -> _Propo
     """Labels in the place of the occurrences at `rows`."""
     labels = pa.array([f"[{name}]" for name in occurrences.kind_names], pa.large_string())
     numbers = np.full(len(rows), part_no, np.int32)
-    replacement = labels.take(pa.array(occurrences.kind[rows]))
+    replacement = labels.take(numbers_to_arrow(occurrences.kind[rows]))
     return _Proposal(
         _Edits(rows, occurrences.start_byte[rows], occurrences.end_byte[rows], numbers, replacement)
     )
@@ -373,16 +374,9 @@ def _build_kept_table(
     start, end = (
         column[kept] + moved_by for column in (occurrences.start_byte, occurrences.end_byte)
     )
-    return pa.table(
-        [
-            occurrences.doc_no[kept],
-            occurrences.cell[kept],
-            start,
-            end,
-            occurrences.value_id[kept],
-        ],
-        schema=KEPT_SCHEMA,
-    )
+    doc_no, cell = occurrences.doc_no[kept], occurrences.cell[kept]
+    columns: list[I64 | I32] = [doc_no, cell, start, end, occurrences.value_id[kept]]
+    return pa.Table.from_arrays([numbers_to_arrow(one) for one in columns], schema=KEPT_SCHEMA)
 
 
 def replace_columns(table: pa.Table, columns: Mapping[str, pa.Array]) -> pa.Table:
@@ -478,19 +472,19 @@ def _resolve_overlaps(edits: _Edits, occurrences: Occurrences) -> _Edits:
 
 def _build_edit_table(rules: EditRules, edits: _Edits, occurrences: Occurrences) -> pa.Table:
     """The rows of the table `edits`."""
-    parts = pa.array(
-        [*(editor.use for editor in rules.editors), ERASURE_PART, table_schemas.SWEEP_FINDER],
-        pa.string(),
-    )
+    parts = texts_to_arrow(
+        [*(editor.use for editor in rules.editors), ERASURE_PART, table_schemas.SWEEP_FINDER]
+    ).cast(pa.string())
+    kind_names = texts_to_arrow(occurrences.kind_names).cast(pa.string())
     arrays = {
-        "doc_no": pa.array(occurrences.doc_no[edits.occurrence_row]),
-        "cell": pa.array(occurrences.cell[edits.occurrence_row]),
-        "start_byte": pa.array(edits.start_byte),
-        "end_byte": pa.array(edits.end_byte),
+        "doc_no": numbers_to_arrow(occurrences.doc_no[edits.occurrence_row]),
+        "cell": numbers_to_arrow(occurrences.cell[edits.occurrence_row]),
+        "start_byte": numbers_to_arrow(edits.start_byte),
+        "end_byte": numbers_to_arrow(edits.end_byte),
         "replacement": edits.replacement,
-        "part": pa.DictionaryArray.from_arrays(pa.array(edits.editor_no), parts),
+        "part": pa.DictionaryArray.from_arrays(numbers_to_arrow(edits.editor_no), parts),
         "kind": pa.DictionaryArray.from_arrays(
-            pa.array(occurrences.kind[edits.occurrence_row]), pa.array(occurrences.kind_names)
+            numbers_to_arrow(occurrences.kind[edits.occurrence_row]), kind_names
         ),
     }
     return pa.table(
@@ -601,7 +595,7 @@ def _locate_occurrences(
 ) -> tuple[_LocatedOccurrences, I64]:
     """The occurrences of the documents in `table`, located in its cells, and the row of the
     document of each."""
-    doc_no = np.asarray(table.column("doc_no"), np.int64)
+    doc_no = numbers_to_numpy(table.column("doc_no"))
     row = np.searchsorted(doc_no, occurrences.doc_no)
     is_present = (row < len(doc_no)) & (
         doc_no[np.minimum(row, len(doc_no) - 1)] == occurrences.doc_no

@@ -35,6 +35,7 @@ from sanitize.stages.finder_pass import FinderPass
 from sanitize.stages.occurrence_table_writer import (
     OccurrenceCounts,
     OccurrenceTableWriter,
+    frame_occurrences,
     one_spelling_each,
     read_values,
 )
@@ -160,11 +161,7 @@ def second_round_task(task: FindTask) -> OccurrenceCounts:
     need the whole corpus find."""
     first_round = task.first_round
     assert first_round is not None
-    first_round_rows = pl.DataFrame(read_table(first_round.occurrences)).with_columns(
-        pl.col("kind").cast(pl.String),
-        pl.col("finder").cast(pl.String),
-        pl.col("section").cast(pl.String),
-    )
+    first_round_rows = frame_occurrences(read_table(first_round.occurrences))
     doc_nos = first_round_rows["doc_no"].to_numpy()
     entities = pl.read_parquet(first_round.entities, glob=False).sort("value_id")
     known_values = read_values(first_round.values)

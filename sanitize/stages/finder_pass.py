@@ -16,6 +16,8 @@ from sanitize.array_types import I32, I64
 from sanitize.core.arrow_buffers import (
     TextBuffers,
     fill_null_texts,
+    numbers_to_arrow,
+    numbers_to_numpy,
     slice_spans,
     to_large_string,
 )
@@ -60,7 +62,7 @@ class FinderPass:
         spec: DetectionSpec,
         leaves: Sequence[LeafPath],
         key: Key,
-        second_round_input: Path | None = None,
+        second_round_input: Path | pa.Table | None = None,
         *,
         known_values: ValueTable | None = None,
         max_doc_matches: int = NO_MATCH_LIMIT,
@@ -129,7 +131,7 @@ class FinderPass:
         unread: list[tuple[int, str]] = []
         while True:
             doc_no, doc_id = (
-                np.asarray(table.column("doc_no"), np.int64),
+                numbers_to_numpy(table.column("doc_no")),
                 table.column("doc_id").chunk(0),
             )
             self._batch_results, is_unread, group_occurrences = (
@@ -147,7 +149,7 @@ class FinderPass:
                     found = self.find_in_texts(
                         group.texts,
                         doc_no[rows],
-                        doc_id.take(pa.array(rows)),
+                        doc_id.take(numbers_to_arrow(rows)),
                         group.cell,
                         FieldNames.from_columns(names, text_counts.tolist()),
                     )
@@ -207,7 +209,7 @@ class FinderPass:
     ) -> Iterator[tuple[CellGroup, SpanTable]]:
         """Run the second round on a batch of documents; yields the occurrences in each group of
         cells. `first_round_rows` are the batch's rows of the table `occurrences`."""
-        doc_no = np.asarray(table.column("doc_no"), np.int64)
+        doc_no = numbers_to_numpy(table.column("doc_no"))
         for group in group_cells(flatten_cells(table, self.leaves)):
             text_nos = pl.DataFrame(
                 {
@@ -315,7 +317,7 @@ class FinderPass:
         given = np.full(len(order), -1) if spans.value_id is None else spans.value_id[order]
         # a value for each distinct text, kind and given id
         encoded = slice_spans(buffers, low, high).dictionary_encode()
-        spelled = np.column_stack([np.asarray(encoded.indices, np.int64), kind_no, given])
+        spelled = np.column_stack([numbers_to_numpy(encoded.indices), kind_no, given])
         spelled, value_no = np.unique(spelled, axis=0, return_inverse=True)
         value = pl.Series(encoded.dictionary, dtype=pl.String).gather(spelled[:, 0])
         kind, value_id = spelled[:, 1].astype(np.int32), spelled[:, 2].copy()

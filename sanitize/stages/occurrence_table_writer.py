@@ -15,7 +15,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sanitize.array_types import I64
-from sanitize.core.arrow_buffers import fill_null_texts, to_large_string
+from sanitize.core.arrow_buffers import (
+    fill_null_texts,
+    numbers_to_arrow,
+    texts_to_arrow,
+)
 from sanitize.core.span_table import SpanTable, ValueTable
 from sanitize.kinds.kind import all_kinds
 from sanitize.storage import table_schemas
@@ -33,6 +37,10 @@ class OccurrenceCounts:
     documents_by_kind: Mapping[str, int]
 
 
+def _list_kind_names() -> pa.StringArray:
+    return texts_to_arrow(all_kinds()).cast(pa.string())
+
+
 class OccurrenceTableWriter:
     """The tables of one task. A context manager: `occurrences` is written batch by batch, the
     others by `write` at the end."""
@@ -43,7 +51,7 @@ class OccurrenceTableWriter:
         """The files are written to `folder`, one per table. `entities`: the entity ids of the
         second round, ascending by `value_id`."""
         self.folder, self.finder_names, self.entities = folder, finder_names, entities
-        self.kind_names = pa.array(list(all_kinds()), pa.string())
+        self.kind_names = _list_kind_names()
         self.document_ids = [np.empty(0, np.uint64)]  # keyed hashes
         self.partial_counts: list[pl.DataFrame] = []
         self.values: list[pl.DataFrame] = []
@@ -71,7 +79,7 @@ class OccurrenceTableWriter:
 
     def add_batch(self, doc_no: I64, groups: Iterable[tuple[CellGroup, SpanTable]]) -> None:
         """Add the occurrences of a batch of documents, given for each of its groups of cells."""
-        batch = _OccurrenceBatch(self, doc_no)
+        batch = OccurrenceBatch(doc_no, self.finder_names, self.entities)
         for group, occurrences in groups:
             batch.add(occurrences, group)
         if batch.pieces:
@@ -110,11 +118,7 @@ class OccurrenceTableWriter:
         folder, names = self.folder, self.kind_names
         counts = _merge_counts(self.partial_counts)
         _write_table(folder / "partial_counts.parquet", table_schemas.VALUE_COUNTS, counts, names)
-        spellings = (
-            pl.concat(self.values).unique(["value_id", "value"], maintain_order=True)
-            if self.values
-            else None
-        )
+        spellings = distinct_spellings(self.values) if self.values else None
         if self.has_first_round and spellings is not None:
             # a value whose spans all lost to the second round is not stored in the vault
             present_ids = (
@@ -144,16 +148,14 @@ class OccurrenceTableWriter:
         return OccurrenceCounts(by_kind=by_kind, documents_by_kind=documents_by_kind)
 
 
-class _OccurrenceBatch:
+class OccurrenceBatch:
     """The occurrences of one batch, collected over its text leaves."""
 
-    def __init__(self, tables: OccurrenceTableWriter, doc_no: I64) -> None:
-        self.kind_names, self.finder_names, self.entities = (
-            tables.kind_names,
-            tables.finder_names,
-            tables.entities,
-        )
-        self.doc_no = doc_no
+    def __init__(
+        self, doc_no: I64, finder_names: Sequence[str], entities: pl.DataFrame | None = None
+    ) -> None:
+        self.kind_names = _list_kind_names()
+        self.doc_no, self.finder_names, self.entities = doc_no, finder_names, entities
         # the spans of each group of cells, and the columns that the table has besides
         self.pieces: list[tuple[SpanTable, dict[str, npt.NDArray[Any]]]] = []
         self.skipped: dict[tuple[int, str], int] = {}
@@ -193,10 +195,11 @@ class _OccurrenceBatch:
             order = np.lexsort((-joined["end"], joined["start"], joined["cell"], joined["doc_no"]))
             joined = {name: column[order] for name, column in joined.items()}
         self._sorted_columns = joined
-        section = pa.array(joined["section"].astype(np.int32), mask=joined["section"] < 0)
+        section = pl.Series(joined["section"], dtype=pl.Int32)
+        section = section.set(section < 0, None).to_arrow()
         arrays: dict[str, pa.Array] = {
             **{
-                name: pa.array(joined[name])
+                name: numbers_to_arrow(joined[name])
                 for name in (
                     "doc_no",
                     "cell",
@@ -209,19 +212,26 @@ class _OccurrenceBatch:
                 )
             },
             "kind": pa.DictionaryArray.from_arrays(
-                pa.array(joined["kind"].astype(np.int32)), self.kind_names
+                numbers_to_arrow(joined["kind"].astype(np.int32)), self.kind_names
             ),
             "finder": pa.DictionaryArray.from_arrays(
-                pa.array(joined["finder"].astype(np.int32)),
-                pa.array(self.finder_names, pa.string()),
+                numbers_to_arrow(joined["finder"].astype(np.int32)),
+                texts_to_arrow(self.finder_names).cast(pa.string()),
             ),
-            "section": pa.DictionaryArray.from_arrays(section, pa.array(sections, pa.string())),
+            "section": pa.DictionaryArray.from_arrays(
+                section, texts_to_arrow(sections).cast(pa.string())
+            ),
             "entity_id": self._entity_ids(joined["value_id"]),
         }
         return pa.table(
             [arrays[name] for name in table_schemas.OCCURRENCES.schema.names],
             schema=table_schemas.OCCURRENCES.schema,
         )
+
+    def to_frame(self) -> pl.DataFrame:
+        """The rows as `frame_occurrences` gives them; also of a batch without occurrences."""
+        empty = table_schemas.OCCURRENCES.schema.empty_table
+        return frame_occurrences(self.build_table() if self.pieces else empty())
 
     def _entity_ids(self, value_id: I64) -> pa.Array:
         """The entity id of each value, null where it has none."""
@@ -271,14 +281,23 @@ class _OccurrenceBatch:
 def read_values(path: Path) -> ValueTable:
     """The values of one task from its file in the vault."""
     numbers = {name: number for number, name in enumerate(all_kinds())}
-    frame = pl.DataFrame(read_table(path)).with_columns(
-        pl.col("kind").cast(pl.String).replace_strict(numbers, return_dtype=pl.Int32),
-        pl.coalesce("normalised", "value").alias("normalised"),
+    return ValueTable.from_frame(
+        pl.DataFrame(read_table(path)).with_columns(
+            pl.col("kind").cast(pl.String).replace_strict(numbers, return_dtype=pl.Int32),
+            pl.coalesce("normalised", "value").alias("normalised"),
+        )
     )
-    ids, kind = (frame[name].to_numpy() for name in ("value_id", "kind"))
-    return ValueTable(
-        ids, kind, *(to_large_string(frame[name]) for name in ("value", "normalised"))
-    )
+
+
+def frame_occurrences(table: pa.Table) -> pl.DataFrame:
+    """Rows of the table `occurrences` as a frame, with names instead of categories."""
+    names = ("kind", "finder", "section")
+    return pl.DataFrame(table).with_columns(pl.col(name).cast(pl.String) for name in names)
+
+
+def distinct_spellings(values: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    """The spellings of several batches, each once."""
+    return pl.concat(values).unique(["value_id", "value"], maintain_order=True)
 
 
 def one_spelling_each(values: ValueTable) -> ValueTable:

@@ -3,8 +3,9 @@ around and inside names.
 
 The lists are mainly English, with the titles, greetings and particles of neighbouring languages;
 the same lists are used for texts in any language. A word has a set of flags;
-`NameLexicon.lookup_flags` looks up whole columns of words by their hashes. Built once per process,
-in about half a second.
+`NameLexicon.lookup_flags` looks up whole columns of words by their hashes. The words with their
+flags are read from `name_lexicon.npy`, which `make generate` writes (see `list_flagged_words`): the
+lists of Faker cost a third of a second in each process.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -412,6 +414,8 @@ class NameLexicon:
 
 
 _SLOT_BITS = 18
+LEXICON_FILE = Path(__file__).with_name("name_lexicon.npy")
+_ENTRY = np.dtype([("hash", "<u8"), ("flags", "<i4")])
 
 
 def _slot_of(hashes: U64, table_no: int) -> I64:
@@ -422,7 +426,25 @@ def _slot_of(hashes: U64, table_no: int) -> I64:
 
 @functools.cache
 def load_name_lexicon() -> NameLexicon:
-    """Returns the built-in lexicon; built once per process."""
+    """Returns the built-in lexicon; read once per process."""
+    entries = np.load(LEXICON_FILE)
+    hashes = np.append(np.uint64(0), entries["hash"])
+    flags = np.append(np.int32(0), entries["flags"])
+    slots: list[I32] = []
+    rows = np.arange(1, len(hashes))
+    while len(rows):
+        table = np.zeros(1 << _SLOT_BITS, np.int32)
+        slot = _slot_of(hashes[rows], len(slots))
+        table[slot] = rows
+        slots.append(table)
+        rows = rows[table[slot] != rows]
+        assert len(slots) * _SLOT_BITS < 64 or not len(rows)
+    return NameLexicon(hashes, flags, np.stack(slots))
+
+
+def list_flagged_words() -> np.ndarray[tuple[int], np.dtype[np.void]]:
+    """Returns the words of the lists of this module and of Faker, as rows of the hash of a word and
+    its flags, by word: what `LEXICON_FILE` holds."""
     given_names, surnames = faker_names()
     flagged = [
         _flag_words(given_names, GIVEN_NAME),
@@ -458,18 +480,10 @@ def load_name_lexicon() -> NameLexicon:
     lexicon = pl.concat(flagged).group_by("word").agg(pl.col("flag").bitwise_or()).sort("word")
     tokens = tokenize_unicode(TextBuffers.from_array(to_large_string(lexicon["word"])))
     is_single_word = np.bincount(tokens.text_no, minlength=lexicon.height) == 1
-    hashes = np.append(np.uint64(0), tokens.hashes[is_single_word[tokens.text_no]])
-    flags = np.append(np.int32(0), lexicon["flag"].to_numpy()[is_single_word])
-    slots: list[I32] = []
-    rows = np.arange(1, len(hashes))
-    while len(rows):
-        table = np.zeros(1 << _SLOT_BITS, np.int32)
-        slot = _slot_of(hashes[rows], len(slots))
-        table[slot] = rows
-        slots.append(table)
-        rows = rows[table[slot] != rows]
-        assert len(slots) * _SLOT_BITS < 64 or not len(rows)
-    return NameLexicon(hashes, flags, np.stack(slots))
+    entries = np.zeros(int(is_single_word.sum()), _ENTRY)
+    entries["hash"] = tokens.hashes[is_single_word[tokens.text_no]]
+    entries["flags"] = lexicon["flag"].to_numpy()[is_single_word]
+    return entries
 
 
 def _flag_words(words: Iterable[str], flag: int) -> pl.DataFrame:

@@ -36,7 +36,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sanitize.array_types import I32, I64, Mask
-from sanitize.core.arrow_buffers import ascii_lower
+from sanitize.core.arrow_buffers import ascii_lower, numbers_to_numpy
 from sanitize.core.engine import cached_for_run
 from sanitize.core.keys import IdSet, siphash
 from sanitize.kinds.kind import all_kinds
@@ -201,7 +201,8 @@ def _to_table(terms: pl.DataFrame) -> pa.Table:
 
 def _as_one_chunk(table: pa.Table) -> pa.Table:
     if not table.num_rows:
-        return pa.table([pa.array([], one.type) for one in _SCHEMA], schema=_SCHEMA)
+        empty = [pa.nulls(0, one.type) for one in _SCHEMA]
+        return pa.Table.from_arrays(empty, schema=_SCHEMA)
     return table.combine_chunks()
 
 
@@ -338,15 +339,15 @@ class SearchTerms:
         plain, digits = (
             LiteralMatcher(
                 table.column("term").chunk(0),
-                np.asarray(table.column("kind"), np.int32),
-                np.asarray(table.column("value_id"), np.int64),
+                numbers_to_numpy(table.column("kind")).astype(np.int32),
+                numbers_to_numpy(table.column("value_id")),
                 inside_words=name == "plain",  # digits are searched in rows of digits
             )
             for name, table in tables.items()
             if name != "not_removed"
         )
         terms = pl.Series(tables["plain"].column("term"))
-        is_identity = np.asarray(tables["plain"].column("term_type")) == IDENTITY
+        is_identity = (pl.Series(tables["plain"].column("term_type")) == IDENTITY).to_numpy()
         is_short = (terms.str.len_bytes() < _SHORT_TERM_BYTES) | terms.str.contains(_SINGLE_WORD)
         return cls(plain, digits, is_identity, is_short.to_numpy(), tables, folder)
 

@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sanitize.array_types import I32, I64, U8, Mask
-from sanitize.core.arrow_buffers import TextBuffers, slice_spans
+from sanitize.core.arrow_buffers import TextBuffers, numbers_to_arrow, numbers_to_numpy, slice_spans
 from sanitize.core.intervals import contained_in_any, flatten_spans
 from sanitize.core.span_table import ArrayTable
 from sanitize.text.decodings import ENCODED_FORMS, iter_decodings
@@ -132,8 +132,8 @@ def describe_forms(terms: SearchTerms, matches: ValueMatches, texts: pa.LargeStr
         buffers = TextBuffers.from_array(texts)
         base, term = buffers.offsets[matches.text_no[rows]], matches.term[rows]
         written = slice_spans(buffers, base + matches.start[rows], base + matches.end[rows])
-        spelled = terms.tables["plain"].column("spelled").chunk(0).take(pa.array(term))
-        is_other = np.asarray(pc.not_equal(written, spelled))
+        spelled = terms.tables["plain"].column("spelled").chunk(0).take(numbers_to_arrow(term))
+        is_other = numbers_to_numpy(pc.not_equal(written, spelled))
         forms[rows[is_other]] = np.where(terms.is_identity[term[is_other]], _IDENTITY, _CASE_FOLDED)
     return forms
 

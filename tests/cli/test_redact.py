@@ -222,7 +222,7 @@ def test_a_file_is_replaced_at_once(tmp_path: Path, console: Console) -> None:
         ("koi8-r", "Завтра утром мы поедем на поезде в другой город, и дети будут рады."),
     ],
 )
-def test_a_text_that_is_not_utf8_is_decoded_as_in_a_run(
+def test_a_text_that_is_not_utf8_is_decoded_as_a_whole_by_a_guess(
     encoding: str, text: str, tmp_path: Path, console: Console
 ) -> None:
     path = tmp_path / "a.log"

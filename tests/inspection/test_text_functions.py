@@ -434,8 +434,8 @@ WRONG_CALLS: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
         r"detect: texts\[0\] is of type int; expected a text or None",
     ),
     "bytes": (lambda: sanitize.detect(b"x"), UsageError, "texts is of type bytes"),
-    "frame": (
-        lambda: sanitize.detect(pl.DataFrame({"text": ["x"]})),
+    "batch of columns": (
+        lambda: sanitize.detect(pa.record_batch({"text": ["x"]})),
         UsageError,
         r'Give one column, such as frame\["text"\]',
     ),

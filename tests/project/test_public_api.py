@@ -243,7 +243,7 @@ WRONG_CALLS: dict[str, tuple[Callable[..., object], str]] = {
     ),
     "run: frame": (
         lambda: sanitize.run(FRAME.to_series(), "out"),
-        r"run: inputs is a Series; .*sanitize.redact\(frame\)",
+        r"run: inputs is a Series; .*sanitize.redact and sanitize.detect take texts",
     ),
     "run: dictionary": (
         lambda: sanitize.run({"text": "x"}, "out"),

@@ -161,8 +161,8 @@ def _list_occurrences(
     import polars as pl
 
     from sanitize.errors import InputRefused
+    from sanitize.inspection.text_detection import detect
     from sanitize.inspection.text_files import list_text_files
-    from sanitize.inspection.text_functions import detect
     from sanitize.storage.views.masks import mask_texts
 
     files = list_text_files(inputs)

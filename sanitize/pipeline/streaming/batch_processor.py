@@ -22,7 +22,12 @@ import polars as pl
 import pyarrow as pa
 
 from sanitize.array_types import I32, I64, U32, Mask
-from sanitize.core.arrow_buffers import fill_null_texts, to_large_string
+from sanitize.core.arrow_buffers import (
+    fill_null_texts,
+    numbers_to_numpy,
+    texts_to_arrow,
+    to_large_string,
+)
 from sanitize.core.intervals import overlaps_any, sort_spans
 from sanitize.core.keys import Key
 from sanitize.core.part_protocols import Aggregates, Editor
@@ -263,7 +268,7 @@ class BatchProcessor:
         """Process one batch: `text_columns`, its cells, and what was found in each column of cells.
         `has_any_field(row, names)` is True if a record of the batch has a field with one of these
         names."""
-        doc_nos = np.asarray(text_columns.table.column("doc_no"), np.int64)
+        doc_nos = numbers_to_numpy(text_columns.table.column("doc_no"))
         is_over = self._has_too_many_matches(len(doc_nos), cell_columns, found_by_column)
         too_many_matches = set(doc_nos[is_over].tolist())
         occurrences = self._gather_occurrences(doc_nos, cell_columns, found_by_column, is_over)
@@ -307,7 +312,8 @@ class BatchProcessor:
             else:
                 quarantined |= set(attempt.to_sweep.doc_no.tolist())
         edited_rows = np.searchsorted(
-            np.asarray(table.column("doc_no")), np.unique(attempt.batch.edits.column("doc_no"))
+            numbers_to_numpy(table.column("doc_no")),
+            np.unique(numbers_to_numpy(attempt.batch.edits.column("doc_no"))),
         )
         ids, tags = self._list_new_tags(attempt.selection)
         reasons = {
@@ -529,7 +535,7 @@ class BatchProcessor:
             found.kind,
             [self.kind_names.index(name) for name in self.plan.editor_no_by_kind],
         )
-        doc_no = np.asarray(table.column("doc_no"), np.int64)
+        doc_no = numbers_to_numpy(table.column("doc_no"))
         start, end = find_code_points(
             swept, [(doc_no, flatten_cells(table, rules.leaves))] if len(swept) else []
         )
@@ -583,7 +589,7 @@ class BatchProcessor:
         return check_batch(
             terms,
             groups,
-            np.asarray(table.column("doc_no"), np.int64),
+            numbers_to_numpy(table.column("doc_no")),
             tables,
             self.searched_forms,
         )
@@ -594,9 +600,9 @@ class BatchProcessor:
         """Search for removed values in texts of kept columns, in numbers, and in field names: where
         one is found it cannot be swept. Returns the documents and the field names with one."""
         checked_docs = set(batch.table.column("doc_no").to_pylist())
-        all_doc_nos = text_columns.table.column("doc_no").to_numpy()
+        all_doc_nos = numbers_to_numpy(text_columns.table.column("doc_no"))
         offset = int(all_doc_nos[0]) - int(text_columns.record_rows[0]) if len(all_doc_nos) else 0
-        names = pa.array(text_columns.field_names, pa.large_string())
+        names = texts_to_arrow(text_columns.field_names)
         columns = [texts for texts, _ in text_columns.kept_texts] + [names]
         found_texts = [
             find_texts_with_values(terms, texts, self.searched_forms) for texts in columns

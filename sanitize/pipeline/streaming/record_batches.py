@@ -27,6 +27,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sanitize.array_types import I64
+from sanitize.core.arrow_buffers import numbers_to_arrow
 from sanitize.core.keys import Key, pseudonymize_column
 from sanitize.core.text_cells import (
     JSON_STEP,
@@ -752,7 +753,7 @@ class ArrowBatch:
         has_ids = layout.id_column in canonical.column_names and not pa.types.is_nested(
             canonical.schema.field(layout.id_column).type
         )
-        numbers = pa.array(np.arange(first_doc_no, first_doc_no + len(self)))
+        numbers = numbers_to_arrow(np.arange(first_doc_no, first_doc_no + len(self)))
         ids = numbers.cast(TEXT)
         columns = {
             "doc_no": numbers,

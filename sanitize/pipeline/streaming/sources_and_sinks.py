@@ -195,7 +195,7 @@ def read_iterable(
             if (batch := builder.flush()) is not None:
                 yield batch
             yield from _split_table(
-                pa.table(item) if isinstance(item, pa.Table) else pa.Table.from_batches([item]),
+                item if isinstance(item, pa.Table) else pa.Table.from_batches([item]),
                 max_records,
             )
             batch = None

@@ -9,10 +9,9 @@ from functools import cached_property
 
 import numpy as np
 import polars as pl
-import pyarrow as pa
 
 from sanitize.array_types import I64, U8, U64, Mask
-from sanitize.core.arrow_buffers import TextBuffers, make_byte_table, slice_spans
+from sanitize.core.arrow_buffers import TextBuffers, make_byte_table, slice_spans, texts_to_arrow
 from sanitize.core.keys import IdSet
 from sanitize.kernels import text_words
 from sanitize.text.name_lexicon import TITLE, load_name_lexicon
@@ -173,4 +172,4 @@ def narrow(found: Mask, is_kept: Mask) -> None:
 @functools.cache
 def hash_single_words(texts: tuple[str, ...]) -> U64:
     """Returns the hashes of some words, each a single word in lower case."""
-    return tokenize_unicode(TextBuffers.from_array(pa.array(texts, pa.large_string()))).hashes
+    return tokenize_unicode(TextBuffers.from_array(texts_to_arrow(texts))).hashes

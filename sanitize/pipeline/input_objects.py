@@ -1,0 +1,208 @@
+"""Data in memory that functions of the public API take, as columns, and back in the type that was
+given.
+
+    texts                                            -> read_texts  -> a column of strings
+    Polars, pandas, Arrow, records, Dataset(Dict)    -> read_object -> Polars, Arrow, Dataset(Dict)
+
+pandas and `datasets` are imported only where an object of theirs is given.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+
+from sanitize.errors import UsageError
+from sanitize.kinds.field_names import says_number
+from sanitize.plans.python_api import RECORDS, name_data_object
+
+TEXTS = "a text, or a list or Series of texts; None is allowed in it"
+
+
+@dataclass(frozen=True, repr=False)
+class InputObject:
+    """Data as a Polars frame (also lazy), an Arrow table, a Dataset or a DatasetDict, and the
+    function that gives rows in such a type back in the type of the caller."""
+
+    data: Any
+    restore: Callable[[Any], Any]
+
+
+def read_object(function: str, given: Any) -> InputObject:
+    """The rows of data in memory, for which `name_data_object` has a name. Raises UsageError, which
+    names the function, for columns that Arrow cannot hold."""
+    kind = name_data_object(given)
+    if kind == "pandas":
+        frame = _read_pandas(function, given)
+        return InputObject(frame, lambda clean: _restore_pandas(given, frame, clean))
+    if kind == RECORDS:
+        from sanitize.pipeline.streaming.sources_and_sinks import records_to_table
+
+        for position, record in enumerate(given):
+            if not isinstance(record, Mapping):
+                raise UsageError(
+                    f"{function}: record {position} (from 0) is of type {type(record).__name__};"
+                    " expected a dictionary like the first"
+                )
+        table = records_to_table(given)
+        return InputObject(table, lambda clean: type(given)(restore_records(clean, given)))
+    return InputObject(given, lambda clean: clean)
+
+
+def refuse_path(function: str, given: object) -> None:
+    """Raises UsageError for a path where texts or data are expected."""
+    if isinstance(given, Path):
+        raise UsageError(
+            f"{function}: a Path is given, and {function} takes texts or data in memory; give"
+            f" path.read_text(), or use `sanitize {function} FILE` or sanitize.run(path, out)"
+        )
+
+
+def read_texts(function: str, texts: Any, expected: str = TEXTS) -> pl.Series:
+    """The texts as a column of strings. Raises UsageError for anything else; the message never
+    quotes a text."""
+    if isinstance(texts, str):
+        texts = [texts]
+    if isinstance(texts, pl.DataFrame | pl.LazyFrame | pa.Table) or hasattr(texts, "columns"):
+        raise UsageError(
+            f"{function}: texts is a {type(texts).__name__}; expected {TEXTS}. Give one column,"
+            ' such as frame["text"]'
+        )
+    if isinstance(texts, Sequence) and not isinstance(texts, bytes | bytearray):
+        for position, text in enumerate(texts):
+            if text is not None and not isinstance(text, str):
+                raise UsageError(
+                    f"{function}: texts[{position}] is of type {type(text).__name__}; expected a"
+                    " text or None"
+                )
+        try:
+            return pl.Series("text", list(texts), dtype=pl.String)
+        except (UnicodeEncodeError, pl.exceptions.PolarsError):
+            raise UsageError(
+                f"{function}: a text holds a lone surrogate, which is no Unicode character;"
+                " replace it"
+            ) from None
+    is_column = (
+        isinstance(texts, pl.Series)
+        or hasattr(texts, "__arrow_c_array__")
+        or hasattr(texts, "__arrow_c_stream__")
+    )
+    column = (
+        texts
+        if isinstance(texts, pl.Series)
+        else pl.Series(texts)
+        if is_column or hasattr(texts, "to_numpy")
+        else None
+    )
+    if column is None or not (
+        column.dtype in (pl.String, pl.Categorical, pl.Null) or isinstance(column.dtype, pl.Enum)
+    ):
+        found = (
+            type(texts).__name__ if column is None else f"{type(texts).__name__} of {column.dtype}"
+        )
+        raise UsageError(f"{function}: texts is of type {found}; expected {expected}")
+    return column.cast(pl.String).alias("text")
+
+
+def restore_records(table: pa.Table, given: Sequence[Any]) -> list[Any]:
+    """The rows of a table as the records that they were, if none is missing; else as records with
+    all fields."""
+    rows = table.to_pylist()
+    if len(rows) != len(given):
+        return list(rows)
+    return [_restore_record(*one) for one in zip(rows, given, strict=True)]
+
+
+def _restore_record(clean: Any, given: Any) -> Any:
+    """A record of a table in the form that it had: without fields that it lacks, and values of
+    columns of several types, which are JSON in a table, as they were."""
+    if isinstance(given, dict) and isinstance(clean, dict):
+        return {
+            name: _restore_record(clean[name], value)
+            for name, value in given.items()
+            if name in clean
+        }
+    if isinstance(given, list) and isinstance(clean, list):
+        return [_restore_record(*one) for one in zip(clean, given, strict=True)]
+    is_json = isinstance(clean, str) and not isinstance(given, str | None)
+    return json.loads(clean) if is_json else clean
+
+
+def _read_pandas(function: str, frame: Any) -> pl.DataFrame:
+    """The columns of a pandas DataFrame, and levels of its index that hold numbers.
+
+    Raises UsageError for a column that holds values of several types, and for an index of texts.
+    """
+    for level in range(frame.index.nlevels):
+        values = frame.index.get_level_values(level)
+        if values.dtype.kind not in "biufmM" or says_number(str(values.name)):
+            raise UsageError(
+                f"{function}: the index of the frame holds texts or values of a kind, which are not"
+                " rewritten there; make it a column: frame.reset_index()"
+            )
+    columns = dict[str, Any]()
+    for level in range(frame.index.nlevels):
+        values = frame.index.get_level_values(level)
+        if values.dtype.kind in "iuf" and type(values).__name__ != "RangeIndex":
+            # searched as a column of numbers
+            name = f"index {level}"
+            while name in frame.columns:
+                name += "_"
+            columns[name] = pl.Series(values.to_numpy())
+    for name in frame.columns:
+        try:
+            read: Any = pl.from_pandas(frame[name], nan_to_null=True)
+            if isinstance(read.dtype, pl.Categorical):
+                read = read.cast(pl.Enum(frame[name].cat.categories.to_list()))
+            columns[str(name)] = read
+        except (
+            pa.ArrowException,
+            pl.exceptions.PolarsError,
+            TypeError,
+            ValueError,
+            AttributeError,
+            UnicodeError,
+        ):
+            raise UsageError(
+                f"{function}: column {name} holds values of several types, or of a type that"
+                " Arrow does not have; expected one type in a column"
+            ) from None
+    return pl.DataFrame(columns)
+
+
+def _restore_pandas(frame: Any, read: pl.DataFrame, clean: pl.DataFrame) -> Any:
+    """Rewritten rows as a pandas DataFrame with the types and the index of the one that was given,
+    also in nested columns and categories; where rows are missing, with a new index. Its `attrs` are
+    left out, which are not searched."""
+    result = frame[[name for name in frame.columns if str(name) in clean.columns]].copy()
+    is_whole = clean.height == len(frame)
+    if not is_whole:  # a run may drop rows
+        result = result.iloc[: clean.height].reset_index(drop=True)
+    result.attrs.clear()
+    for name in result.columns:
+        column, given = clean[str(name)], frame[name]
+        if isinstance(column.dtype, pl.Enum):
+            categories = type(given.cat.categories)(
+                column.dtype.categories.to_list(), dtype=given.cat.categories.dtype
+            )
+            result[name] = type(given)(column.to_list(), index=result.index, dtype=object).astype(
+                type(given.dtype)(categories, ordered=given.cat.ordered)
+            )
+        elif not is_whole or not column.equals(read[str(name)]):
+            is_coded = column.dtype == pl.String and read[str(name)].dtype != pl.String
+            # an integer of NumPy has no null
+            is_nullable = column.null_count() and given.dtype.kind in "iu"
+            result[name] = type(given)(
+                column.to_list(),
+                index=result.index,
+                dtype=object if is_coded else "Int64" if is_nullable else given.dtype,
+            )
+        if hasattr(given.dtype, "categories") and says_number(str(name)):
+            result[name] = result[name].cat.remove_unused_categories()  # which are not searched
+    return result
