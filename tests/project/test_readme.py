@@ -26,6 +26,7 @@ import os
 import re
 import shlex
 import shutil
+import subprocess
 import sys
 import tempfile
 import tomllib
@@ -541,6 +542,30 @@ def test_make_targets_exist() -> None:
         assert re.search(rf"^{target}:.*## \S", makefile, re.MULTILINE), (
             f"make {target} is no target with a line of help"
         )
+
+
+@pytest.mark.parametrize(
+    ("target", "installs_tools"),
+    [("demo", False), ("wheels", False), ("test", True), ("check", True)],
+)
+def test_make_installs_development_tools_only_for_tests(
+    target: str, installs_tools: bool, tmp_path: Path
+) -> None:
+    """What make would do in a checkout without `.venv`."""
+    for name in ("Makefile", "pyproject.toml", "constraints.txt"):
+        shutil.copy(ROOT / name, tmp_path)
+    listed = subprocess.run(
+        ["make", "--dry-run", target], cwd=tmp_path, capture_output=True, text=True, check=True
+    ).stdout
+    assert "-m venv .venv" in listed and ("[dev]" in listed) == installs_tools
+
+
+def test_the_first_screen_installs_and_runs_everything() -> None:
+    install = README.partition("## Install")[2].partition("## ")[0]
+    lines = read_code_blocks(install)[0].text.splitlines()
+    commands = [line.partition("#")[0].strip() for line in lines]
+    assert commands[:3] == ["pip install .", "make demo", "make test"]
+    assert README[: README.index("make test")].count("\n") < 40
 
 
 @pytest.mark.parametrize("name", ALL_PAGES)
