@@ -73,14 +73,18 @@ class StreamOptions(CorpusOptions, total=False):
 class ExplainOptions(FrameOptions, total=False):
     """The keyword arguments of `explain`."""
 
-    split: str
+    documents: str
+    read_as: str | None
+    include: Names
     progress: ProgressCallback
 
 
 class IndexOptions(CorpusOptions, total=False):
     """The keyword arguments of `index`."""
 
-    split: str
+    documents: str
+    read_as: str | None
+    include: Names
     known: PathLike | None
     engine: str
     master: str | None

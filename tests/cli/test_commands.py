@@ -208,11 +208,11 @@ MISTAKES: dict[str, tuple[Callable[[Path], object], str, int, list[str]]] = {
     "a user column that is not there": (write_nothing, f"{RUN} --user-column form", 2, ["form"]),
     "an id column that is not there": (write_nothing, f"{RUN} --id-column nn", 2, ["nn"]),
     "a text column of numbers": (write_nothing, f"{RUN} --text-column n", 2, ["n ", "string"]),
-    "an unknown --split": (
+    "unknown --documents": (
         write_nothing,
-        f"{RUN} --split line",
+        f"{RUN} --documents line",
         2,
-        ["--split line", "did you mean lines?"],
+        ["--documents line", "did you mean lines?"],
     ),
     "an unknown --keep": (
         write_nothing,

@@ -349,4 +349,4 @@ def test_a_list_that_is_a_pipe_or_a_device_is_refused(tmp_path: Path) -> None:
                 read(path)
     with pytest.raises(InputRefused, match="is a device"):
         list_text_files(["/dev/zero"])
-    assert list_text_files([str(pipe)]) == [str(pipe)]
+    assert list(list_text_files([str(pipe)])) == [str(pipe)]
