@@ -114,6 +114,7 @@ class _ManifestRoles(BaseModel):
     id: str | None
     documents: str = "file"
     read_as: str | None = None
+    lineage: bool = False
     is_chosen: bool = False
 
 

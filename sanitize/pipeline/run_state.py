@@ -203,7 +203,7 @@ class PlannedRun:
                 name: value
                 for name, value in asdict(roles).items()
                 if name not in ("shape", "include")
-                and (name not in ("is_chosen", "read_as") or value)
+                and (name not in ("is_chosen", "read_as", "lineage") or value)
             },
             # those that the user gave; the others follow from the input
             "policies": dict(settings.columns.policies),

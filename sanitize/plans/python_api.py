@@ -76,6 +76,7 @@ class ExplainOptions(FrameOptions, total=False):
     documents: str
     read_as: str | None
     include: Names
+    lineage: bool
     progress: ProgressCallback
 
 
@@ -85,6 +86,7 @@ class IndexOptions(CorpusOptions, total=False):
     documents: str
     read_as: str | None
     include: Names
+    lineage: bool
     known: PathLike | None
     engine: str
     master: str | None

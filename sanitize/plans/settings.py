@@ -268,6 +268,11 @@ class Settings:
     include: tuple[str, ...] = _option(
         (), "of folders only these files: '*.log'", _read_names, "PATTERN"
     )
+    lineage: bool = _option(
+        False,
+        "two more columns in OUT: the input file and the position in it, searched like other texts",
+        _read_flag,
+    )
     sanitize: tuple[str, ...] = _option(
         (), "sanitize this column or field (default: all text columns)", _read_names, "COLUMN"
     )
@@ -440,6 +445,7 @@ class Settings:
             documents=self.documents,
             read_as=self.read_as,
             include=self.include,
+            lineage=self.lineage,
         )
         return Columns(roles=roles, policies=self.policies)
 
@@ -522,7 +528,7 @@ _ALL_OPTIONS: Mapping[str, Option] = {
 }
 
 # which files are read, and how
-FILE_SETTINGS = ("documents", "read_as", "include")
+FILE_SETTINGS = ("documents", "read_as", "include", "lineage")
 COLUMN_SETTINGS = (
     "text_column",
     "user_column",

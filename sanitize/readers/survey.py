@@ -66,6 +66,7 @@ from sanitize.readers.staging_writer import (
     build_text_batch,
 )
 from sanitize.readers.standard_form import (
+    TEXT_TYPE,
     ColumnMapping,
     CorpusSchema,
     find_faults,
@@ -90,6 +91,7 @@ from sanitize.readers.survey_types import (
     UnreadableFile,
 )
 from sanitize.storage.records.dataset_features import merge_features
+from sanitize.storage.records.lineage import LINEAGE_COLUMNS, Place
 from sanitize.storage.records.record_shapes import list_json_columns, mark_json_columns
 from sanitize.storage.records.splits import TRAIN, find_named_splits, split_rank
 
@@ -295,7 +297,10 @@ def survey_inputs(
     if first_error is not None and not mapping_by_path:
         raise first_error
     json_columns = _list_json_columns(files, mapping_by_path, corpus_schema.schema, indexed)
-    layout = StagingLayout(schema=corpus_schema.schema, roles=roles, json_columns=json_columns)
+    schema = corpus_schema.schema
+    if roles.lineage:
+        schema = _add_lineage(schema, schemas, indexed)
+    layout = StagingLayout(schema=schema, roles=roles, json_columns=json_columns)
     if layout.main_column != "text" and layout.main_path not in map(
         str, list_text_leaves(layout.schema)
     ):
@@ -311,7 +316,10 @@ def survey_inputs(
         else []
     )
     return Survey(
-        units=_group_into_units(files, mapping_by_path, reason_by_path, roles.documents),
+        units=[
+            dataclasses.replace(unit, in_place=unit.in_place and not roles.lineage)
+            for unit in _group_into_units(files, mapping_by_path, reason_by_path, roles.documents)
+        ],
         files=[
             (file.path, file.size)
             for file in files
@@ -327,6 +335,22 @@ def survey_inputs(
         features=merge_features([*earlier_features, *features]),
         files_without_split=files_without_split,
     )
+
+
+def _add_lineage(
+    schema: pa.Schema, file_schemas: Sequence[pa.Schema], indexed: IndexedInput | None
+) -> pa.Schema:
+    """The schema with the columns of `--lineage`. Raises UsageError where the input has one."""
+    names = ", ".join(LINEAGE_COLUMNS)
+    if any(name in one.names for one in file_schemas for name in LINEAGE_COLUMNS):
+        raise UsageError(f"--lineage: adds the columns {names}, and the input has one; rename it")
+    missing = [name for name in LINEAGE_COLUMNS if name not in schema.names]
+    if indexed and missing:
+        raise UsageError(
+            f"--lineage: adds the columns {names}, which the earlier input lacks; leave it out, or"
+            " write to a new -o"
+        )
+    return pa.schema([*schema, *(pa.field(name, TEXT_TYPE) for name in missing)])
 
 
 def _leave_out_companions(files: list[InputFile]) -> list[InputFile]:
@@ -505,7 +529,7 @@ def stage_unit(
     `survey` may be only its `layout`, which is smaller to send to workers.
     """
     layout = survey.layout if isinstance(survey, Survey) else survey
-    with StagingWriter(out_path, quarantine_path, layout.schema, layout.sample, unit.no) as writer:
+    with StagingWriter(out_path, quarantine_path, layout, unit) as writer:
         reader = _load_readers().get(unit.format)
         if reader is None or hasattr(reader, "add_documents"):
             _stage_files(unit, layout, writer, max_doc_bytes)
@@ -544,13 +568,15 @@ def quarantine_unit(
 
     All rows are quarantined for the unit's `quarantine_reason`. No input file is opened.
     """
-    with StagingWriter(out_path, quarantine_path, layout.schema, layout.sample, unit.no) as writer:
+    with StagingWriter(out_path, quarantine_path, layout, unit) as writer:
         if unit.format == "parquet":
             parquet.quarantine_unit_rows(unit, writer, unit.quarantine_reason)
         else:
             location = f"from byte {unit.start}" if unit.start else "file"
             writer.quarantine_rows(
-                len(unit.files), lambda row: (unit.files[row], location, unit.quarantine_reason)
+                len(unit.files),
+                lambda row: Place(unit.files[row], location),
+                unit.quarantine_reason,
             )
     assert writer.result is not None
     return writer.result
@@ -842,6 +868,7 @@ def _group_into_units(
                     files=tuple(file.path for file in pending),
                     file_formats=file_formats,
                     split=pending[0].split,
+                    input_path=pending[0].input_path,
                 )
             )
             pending.clear()
@@ -875,6 +902,7 @@ def _group_into_units(
                     quarantine_reason=reason,
                     in_place=p.in_place and not reason,
                     split=file.split,
+                    input_path=file.input_path,
                 )
                 for p in file.survey.units
             ]

@@ -77,6 +77,7 @@ class Roles:
     documents  What a document is in plain text files: the `file`, or each of its `paragraphs` or
                `lines`.
     read_as    The format of all files, one of FORMAT_NAMES; None: by name and content.
+    lineage    Two more columns (lineage.py) say where each document comes from.
     include    Of the files in folders, only those whose paths or names match one of these patterns.
     shape      The recognised shape of the records (record_shapes.py), set by the survey; None where
                the user names the texts.
@@ -87,6 +88,7 @@ class Roles:
     id: str | None = None
     documents: str = "file"
     read_as: str | None = None
+    lineage: bool = False
     # the files say what was read: no part of the description that is hashed
     include: tuple[str, ...] = field(default=(), repr=False)
     shape: RecordShape | None = None
@@ -118,6 +120,7 @@ class InputUnit:
                        it cannot be read.
     quarantine_reason  The reason why all of its records are quarantined; "" where they are read.
     split              The split that it belongs to (splits.py); "" where the corpus has none.
+    input_path         The input that the user named, to which its files belong.
     """
 
     no: int
@@ -133,6 +136,7 @@ class InputUnit:
     file_formats: tuple[str, ...] = ()
     quarantine_reason: str = ""
     split: str = ""
+    input_path: str = ""
 
 
 @dataclass(frozen=True)
