@@ -1007,11 +1007,9 @@ def test_text_output_of_run(working_folder: Path, sanitize: Command) -> None:
     assert not [value for value in (BOB, ANN, PHONE) if value in output.out + output.err]
 
 
-def test_a_dry_run_writes_nothing(working_folder: Path, sanitize: Command) -> None:
+def test_the_preview_writes_nothing(working_folder: Path, sanitize: Command) -> None:
     before = read_tree(working_folder)
-    result = sanitize(
-        "run", "in.parquet", "-o", "out", "--dry-run", "--json", "--plan", "rmft"
-    ).json
+    result = sanitize("explain", "in.parquet", "--json", "--plan", "rmft").json
     assert result["sample"]["occurrences"] == 7 and read_tree(working_folder) == before
 
 

@@ -90,8 +90,7 @@ def test_commands_on_one_corpus(corpus_folder: Path, sanitize: Command) -> None:
         "pseudonymize",
         *seed,
     )
-    sanitize("explain", corpus_folder / "one.parquet")
-    sanitize("run", corpus_folder / "one.parquet", "-o", out, "--plan", "pseudonymize", "--dry-run")
+    sanitize("explain", corpus_folder / "one.parquet", "--plan", "pseudonymize")
     sanitize(*run_arguments)
     assert json.loads(sanitize(*run_arguments, "--json"))["changed"] is False
     sanitize(

@@ -22,6 +22,7 @@ import contextlib
 import importlib
 import importlib.util
 import io
+import json
 import os
 import re
 import shlex
@@ -256,6 +257,23 @@ def test_commands_and_python_blocks_run(name: str, starting_folder: Path, tmp_pa
     ignored = shutil.ignore_patterns("clean*") if " -o clean " in PAGES[name] else None
     shutil.copytree(starting_folder, folder, ignore=ignored)
     assert run_page(PAGES[name], folder) > 0
+
+
+@pytest.mark.slow
+def test_the_step_for_datatrove_runs(tmp_path: Path) -> None:
+    pytest.importorskip("datatrove", reason="comes with the extra `peers`")
+    page = DOCS["docs/results/comparison.md"]
+    (block,) = (one for one in read_code_blocks(page) if one.title == "datatrove_redact.py")
+    (tmp_path / block.title).write_text(block.text, "utf-8")
+    (tmp_path / "pages").mkdir()
+    lines = [f'{{"id": "{no}", "text": "to ann.roe@example.org"}}\n' for no in range(1_001)]
+    (tmp_path / "pages" / "a.jsonl").write_text("".join(lines))
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, block.title]
+    subprocess.run(command, cwd=tmp_path, env=environment, check=True, capture_output=True)
+    (out,) = (tmp_path / "redacted").iterdir()
+    texts = [json.loads(line)["text"] for line in out.read_text("utf-8").splitlines()]
+    assert texts == ["to [EMAIL_ADDRESS]"] * 1_001
 
 
 def test_an_output_is_compared_line_by_line() -> None:
