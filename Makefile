@@ -55,9 +55,9 @@ soak: .venv/.dev  ## the long tests, 50 minutes of them; call it again for the r
 	-$(BIN)/python -m pip install --quiet --disable-pip-version-check atheris
 	POLARS_MAX_THREADS=1 $(BIN)/python -m pytest -q -m soak -p tests.soak_record --soak-minutes 50 --timeout 3600 $(ARGS); code=$$?; [ $$code -eq 0 ] || [ $$code -eq 5 ]
 
-wheels: .venv/.dev  ## build the source archive, and from it the wheel of this platform for every supported Python, into dist/
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check ziglang auditwheel
-	SANITIZE_GLIBC=2.17 $(BIN)/python -m build --no-isolation
+wheels: .venv/bin/python  ## build the source archive, and from it the wheel of this platform for every supported Python, into dist/
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check build auditwheel
+	SANITIZE_GLIBC=2.17 $(BIN)/python -m build
 	if [ "$$(uname)" = Linux ]; then $(BIN)/python -m auditwheel show dist/*-cp311-abi3-manylinux_2_17_*.whl; fi
 
 .venv/bin/python:

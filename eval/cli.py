@@ -170,7 +170,7 @@ def run(
 _COLUMN_OPTIONS = {
     "user_column": (False, "the author (default: user_id, or a mail's From)"),
     "id_column": (False, "the document's id (default: doc_id)"),
-    "split": (False, "what becomes one document of a .txt: file, paragraphs or lines"),
+    "documents": (False, "what becomes one document of a text file: file, paragraphs or lines"),
     "sanitize": (True, "sanitize this column (default: all text columns)"),
     "keep": (True, "leave this column unchanged"),
     "pseudonymize": (True, "replace each text by a keyed code"),

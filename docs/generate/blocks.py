@@ -24,7 +24,7 @@ from sanitize.core import part_protocols
 from sanitize.kinds.kind import Kind, builtin_kinds
 from sanitize.plans.coverage import CategoryCoverage
 from sanitize.plans.plan import load_plan
-from sanitize.plans.shipped_plans import plan_names
+from sanitize.plans.shipped_plans import list_plans
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "benchmarks" / "results"
@@ -58,9 +58,9 @@ def list_international_kinds() -> dict[str, Kind]:
     return {name: kind for name, kind in builtin_kinds().items() if kind.country is None}
 
 
-def list_plans() -> list[str]:
-    """The shipped plans, the default first."""
-    return sorted(plan_names(), key=lambda name: (name != "rmft", name))
+def list_all_plans() -> list[str]:
+    """The shipped plans: those for use, then those of the papers."""
+    return list_plans(of_papers=False) + list_plans(of_papers=True)
 
 
 def describe_treatment(plan: str, kind: str) -> str:
@@ -94,7 +94,7 @@ def describe_treatment(plan: str, kind: str) -> str:
 def plan_block() -> list[str]:
     """What each shipped plan says of itself, and what it does with every kind; kinds with the same
     treatment share a row."""
-    names = list_plans()
+    names = list_all_plans()
     kinds_by_treatment: dict[tuple[str, ...], list[str]] = {}
     for kind in list_international_kinds():
         kinds_by_treatment.setdefault(
@@ -133,10 +133,10 @@ def describe_category(row: CategoryCoverage) -> str:
     return "; ".join([*words, *([f"{', '.join(missing)}: not looked for"] if missing else [])])
 
 
-def coverage_block() -> list[str]:
+def coverage_block(*, of_papers: bool) -> list[str]:
     """What each shipped plan does about each category of kinds; from `Plan.coverage`, as in
     `sanitize plan show`."""
-    names = list_plans()
+    names = list_plans(of_papers=of_papers)
     rows_by_plan = {name: load_plan(name).coverage() for name in names}
     rows = [
         [f"`{row.category}`", *(describe_category(rows_by_plan[name][number]) for name in names)]
@@ -480,7 +480,8 @@ def _count_cases(entry: Mapping[str, Any]) -> tuple[int, int, int]:
 
 BLOCKS: dict[str, Callable[[], list[str]]] = {
     "plans": plan_block,
-    "coverage": coverage_block,
+    "coverage": lambda: coverage_block(of_papers=False),
+    "coverage-papers": lambda: coverage_block(of_papers=True),
     "finders": lambda: part_block("find"),
     "droppers": lambda: part_block("drop"),
     "editors": lambda: part_block("edit"),

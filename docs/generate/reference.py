@@ -26,7 +26,7 @@ import sanitize
 import sanitize.cli.main
 import sanitize.eval.cli
 import sanitize.train.cli
-from docs.generate.blocks import describe_treatment, list_international_kinds, list_plans
+from docs.generate.blocks import describe_treatment, list_international_kinds
 from docs.generate.markdown import format_settings, format_table
 from docs.generate.schemas import PART_TABLES, load_part_model
 from sanitize import errors
@@ -46,6 +46,7 @@ from sanitize.kinds.kind import (
 )
 from sanitize.plans import plan
 from sanitize.plans.coverage import PlanDescription
+from sanitize.plans.shipped_plans import list_plans
 from sanitize.storage import queries, table_schemas
 from sanitize.train import objectives, recipe
 
@@ -251,7 +252,7 @@ def recipe_page() -> str:
 
 
 def kind_page() -> str:
-    names = list_plans()
+    names = list_plans(of_papers=False)
     kinds = list_international_kinds().values()
     rows = [
         [
@@ -478,6 +479,7 @@ COMPUTED_VIEWS = {  # views that are computed when they are queried, and their s
     "value_users": "`occurrences` and `users`",
     "ngrams": "all texts of `documents`, which are read each time",
     "parts": "`runs/*/plan.json`",
+    "sources": "the list of files in `index.json` and the metadata of those in `documents/`",
 }
 
 

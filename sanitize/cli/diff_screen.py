@@ -69,6 +69,7 @@ def _describe(document: DocumentDiff) -> str:
         for one in (
             document.doc_id if document.doc_id != str(document.doc_no) else "",
             document.split,
+            f"({document.source}, {document.location})" if document.source else "",
         )
         if one
     ]

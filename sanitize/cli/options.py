@@ -13,7 +13,14 @@ import typer
 
 from sanitize.cli.completion import complete_plan, complete_words
 from sanitize.core.progress import create_progress_display
-from sanitize.plans.settings import Option, Settings, flag_of, options_of, settings_of
+from sanitize.plans.settings import (
+    Option,
+    Settings,
+    flag_of,
+    option_of,
+    options_of,
+    settings_of,
+)
 
 
 def local_path(path: str | Path) -> Path:
@@ -47,6 +54,25 @@ WorkspaceOfOutput = Annotated[
         parser=local_path,
         metavar="DIR",
         help="the private folder of the run that published OUT (default: OUT.private)",
+        show_default=False,
+    ),
+]
+# for commands that read files without the settings of a corpus
+Include = Annotated[
+    list[str] | None,
+    typer.Option(
+        flag_of("include"),
+        metavar=option_of("include").metavar,
+        help=option_of("include").help,
+        show_default=False,
+    ),
+]
+ReadAs = Annotated[
+    str | None,
+    typer.Option(
+        flag_of("read_as"),
+        metavar=option_of("read_as").metavar,
+        help=option_of("read_as").help,
         show_default=False,
     ),
 ]

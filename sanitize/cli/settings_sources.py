@@ -41,6 +41,8 @@ _NOT_IN_FILE = {
     "remote",
     "verify",
     "sample",
+    "include",
+    "read_as",
     "keep_versions",
 }
 _MODEL_SETTINGS = tuple(name for name in Settings.__dataclass_fields__ if name != "progress")

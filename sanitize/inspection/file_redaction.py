@@ -11,13 +11,11 @@ from __future__ import annotations
 
 import codecs
 import csv
-import fnmatch
 import io
 import itertools
 import json
 import os
 import re
-import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -29,8 +27,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sanitize.core.keys import Key
-from sanitize.errors import InputRefused, UsageError, printable_path, suggest_names
-from sanitize.inspection.text_files import STANDARD_INPUT, list_text_files
+from sanitize.errors import printable_path
+from sanitize.inspection.text_files import decode_text, list_text_files, read_bytes, refuse_file
 from sanitize.inspection.text_functions import Records, restore_types, rewrite_records
 from sanitize.pipeline.run_results import RunResult
 from sanitize.pipeline.streaming.record_batches import DictBatch, Row
@@ -38,20 +36,10 @@ from sanitize.pipeline.streaming.sources_and_sinks import encode_json_lines, par
 from sanitize.pipeline.streaming.stream_result import StreamResult
 from sanitize.plans.plan import Plan
 from sanitize.plans.settings import Settings
-from sanitize.readers.byte_streams import HEAD_BYTES, TruncatedStream, open_stream
-from sanitize.readers.encodings import decode_with_guess
+from sanitize.readers.byte_streams import HEAD_BYTES
 from sanitize.readers.mail import iter_mails, parse_mail
-from sanitize.readers.survey import REASONS, detect_format
+from sanitize.readers.survey import REASONS, Roles, detect_format
 
-FORMATS = ("text", "jsonl", "json", "csv", "tsv", "parquet", "arrow", "mbox", "mail")
-# the longest first: a mark of UTF-32 begins with one of UTF-16
-_BYTE_ORDER_MARKS = (
-    (codecs.BOM_UTF32_LE, "utf-32-le"),
-    (codecs.BOM_UTF32_BE, "utf-32-be"),
-    (codecs.BOM_UTF16_LE, "utf-16-le"),
-    (codecs.BOM_UTF16_BE, "utf-16-be"),
-    (codecs.BOM_UTF8, "utf-8"),
-)
 _SEPARATORS = ",;\t|"
 # fields of a mail that say how its body was encoded; the rewritten one is UTF-8
 _BODY_FIELD = re.compile(
@@ -109,20 +97,21 @@ def redact_files(
     plan: Plan,
     settings: Settings,
     *,
-    format_name: str | None = None,
+    read_as: str | None = None,
     include: Sequence[str] = (),
 ) -> Redaction:
     """The files with their texts rewritten, each in its format.
 
     `paths` are files, folders, and `-` for standard input; of folders only the files whose names or
-    paths match one of the patterns `include` are read. `format_name`, one of `FORMATS`, is the
+    paths match one of the patterns `include` are read. `read_as`, one of FORMAT_NAMES, is the
     format of all files (default: by name and content). Raises InputRefused for a file that cannot
     be read, UsageError for an unknown format, LeakFound if a value that the plan removes cannot be
     removed everywhere, and PlanError for a plan that drops documents.
     """
-    if format_name is not None and format_name not in FORMATS:
-        raise UsageError(f"--as {format_name}: {suggest_names(format_name, FORMATS)}")
-    files = [_read_file(name, place, format_name) for name, place in _list_files(paths, include)]
+    read_as = Roles(read_as=read_as).read_as
+    files = [
+        _read_file(name, place, read_as) for name, place in list_text_files(paths, include).items()
+    ]
     texts = [number for number, one in enumerate(files) if one.holds_texts]
     tables = [[number] for number, one in enumerate(files) if not one.holds_texts]
     rewritten: dict[int, Records] = {}
@@ -176,83 +165,28 @@ def _count(file: _File) -> int:
     return file.records.num_rows if isinstance(file.records, pa.Table) else len(file.records)
 
 
-def _list_files(paths: Sequence[str], include: Sequence[str]) -> list[tuple[str, str]]:
-    """(file, its path below the folder that was named) for each file, once. A path that does not
-    exist may be a text, so the error does not quote it."""
-    found: dict[str, str] = {}
-    for number, path in enumerate(paths):
-        if path != STANDARD_INPUT and "://" not in path and not os.path.lexists(path):
-            raise InputRefused(
-                f"argument {number + 1} is no file or folder; give a text with --text, or - for"
-                " standard input"
-            )
-        for name in list_text_files([path]):
-            below = os.path.isdir(path)
-            place = os.path.relpath(name, path) if below else os.path.basename(name)
-            if (
-                not below
-                or not include
-                or any(
-                    fnmatch.fnmatch(one, pattern)
-                    for pattern in include
-                    for one in (place, os.path.basename(place))
-                )
-            ):
-                found.setdefault(name, place)
-    if not found:
-        raise InputRefused(f"--include {' '.join(include)}: matches no file")
-    return [*found.items()]
-
-
-def _read_file(name: str, place: str, format_name: str | None) -> _File:
+def _read_file(name: str, place: str, read_as: str | None) -> _File:
     """A file as records. Raises InputRefused if it cannot be read in its format."""
-    try:
-        if name == STANDARD_INPUT:
-            raw = sys.stdin.buffer.read()
-        else:
-            with open_stream(name) as stream:
-                raw = stream.read()
-    except TruncatedStream as error:
-        raise _refuse(name, REASONS[error.reason]) from None
-    except OSError as error:
-        raise _refuse(name, f"it cannot be read ({type(error).__name__})") from None
+    raw = read_bytes(name)
     head = raw[:HEAD_BYTES].removeprefix(codecs.BOM_UTF8)
-    found = format_name or detect_format(os.path.basename(name).lower(), head) or "text"
-    if found == "json" and format_name is None and not raw.lstrip().startswith(b"["):
+    found = read_as or detect_format(os.path.basename(name).lower(), head) or "text"
+    if found == "json" and read_as is None and not raw.lstrip().startswith(b"["):
         found = "text"  # one object: its keys are read in its text
     records, write, note = _READERS[found](name, raw)
     return _File(name, place, records, write, found in ("text", "mbox", "mail"), note)
-
-
-def _refuse(name: str, reason: str) -> InputRefused:
-    shown = "standard input" if name == STANDARD_INPUT else printable_path(name)
-    return InputRefused(f"{shown}: {reason}; leave it out, or name its format with --as")
 
 
 _Read: TypeAlias = tuple[Records, Callable[[Any], bytes], str]
 
 
 def _read_text(name: str, raw: bytes) -> _Read:
-    mark, encoding = next(
-        ((mark, one) for mark, one in _BYTE_ORDER_MARKS if raw.startswith(mark)), (b"", "utf-8")
-    )
-    note = ""
-    try:
-        text = raw[len(mark) :].decode(encoding)
-    except UnicodeDecodeError:
-        if b"\0" in raw or mark:
-            raise _refuse(name, "it holds no text") from None
-        guessed, encoding = decode_with_guess(raw), "utf-8"
-        if guessed is None:
-            raise _refuse(name, REASONS["not_utf8"]) from None
-        text, note = guessed, "is not UTF-8; its encoding was guessed, and it is written as UTF-8"
-    if not mark and "\0" in text[:HEAD_BYTES]:
-        raise _refuse(name, "it holds no text")
+    found = decode_text(name, raw)
+    guess = "is not UTF-8; its encoding was guessed, and it is written as UTF-8"
 
     def write(rows: list[Row]) -> bytes:
-        return mark + str(rows[0]["text"]).encode(encoding) if rows else raw
+        return found.mark + str(rows[0]["text"]).encode(found.encoding) if rows else raw
 
-    return [{"text": text}] if text else [], write, note
+    return [{"text": found.text}] if found.text else [], write, guess if found.is_guessed else ""
 
 
 def _read_mails(name: str, raw: bytes) -> _Read:
@@ -295,7 +229,7 @@ def _read_json_lines(name: str, raw: bytes) -> _Read:
         if line.strip():
             record, reason = parse_json_line(line)
             if record is None:
-                raise _refuse(name, f"line {number + 1} cannot be read: {REASONS[reason]}")
+                raise refuse_file(name, f"line {number + 1} cannot be read: {REASONS[reason]}")
             records.append(record)
     return records, lambda rows: encode_json_lines(DictBatch(rows)), ""
 
@@ -304,9 +238,9 @@ def _read_json(name: str, raw: bytes) -> _Read:
     try:
         records = json.loads(raw.removeprefix(codecs.BOM_UTF8))
     except (ValueError, RecursionError):
-        raise _refuse(name, REASONS["not_json"]) from None
+        raise refuse_file(name, REASONS["not_json"]) from None
     if not isinstance(records, list) or not all(isinstance(one, dict) for one in records):
-        raise _refuse(name, "expected a JSON array of objects")
+        raise refuse_file(name, "expected a JSON array of objects")
 
     def write(rows: list[Row]) -> bytes:
         return (json.dumps(rows, ensure_ascii=False, indent=2) + "\n").encode()
@@ -318,7 +252,7 @@ def _read_csv(name: str, raw: bytes) -> _Read:
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise _refuse(name, REASONS["not_utf8"]) from None
+        raise refuse_file(name, REASONS["not_utf8"]) from None
     first_line = text.partition("\n")[0]
     separator = "\t" if name.endswith((".tsv", ".tab")) else max(_SEPARATORS, key=first_line.count)
     end = "\r\n" if first_line.endswith("\r") else "\n"
@@ -327,10 +261,10 @@ def _read_csv(name: str, raw: bytes) -> _Read:
             row for row in csv.reader(io.StringIO(text, newline=""), delimiter=separator) if row
         ]
     except csv.Error:
-        raise _refuse(name, REASONS["not_csv"]) from None
+        raise refuse_file(name, REASONS["not_csv"]) from None
     header = rows[0] if rows else []
     if len({*header}) < len(header) or any(len(row) != len(header) for row in rows):
-        raise _refuse(
+        raise refuse_file(
             name, "its lines have different numbers of cells, or two columns have the same name"
         )
 
@@ -356,7 +290,7 @@ def _read_table(name: str, raw: bytes) -> _Read:
         else:
             given = pa.ipc.open_stream(buffer).read_all()
     except (pa.ArrowException, OSError, ValueError):
-        raise _refuse(name, REASONS["unreadable"]) from None
+        raise refuse_file(name, REASONS["unreadable"]) from None
 
     def write(table: pa.Table) -> bytes:
         sink, table = io.BytesIO(), restore_types(table, given)

@@ -406,6 +406,7 @@ class _RunTables:
         )
         texts = self.documents.read_texts(self.leaves, readable)
         ids, leaf_of_cell = self._read_ids_and_leaves(readable)
+        places = self.documents.find_places(doc_nos.tolist())
         ranges = self.run.index.task_ranges
         found: list[DocumentDiff] = []
         task_marks: tuple[int, dict[Any, pl.DataFrame], set[int]] = (-1, {}, set())
@@ -434,6 +435,8 @@ class _RunTables:
                 marks={},
                 cells=[],
                 split=split,
+                source=places[doc_no].source,
+                location=places[doc_no].location,
             )
             if doc_no in reasons:
                 found.append(replace(empty, outcome="quarantined", reason=reasons[doc_no]))
@@ -681,7 +684,8 @@ def _mask(
     hides_surrogates: bool = False,
 ) -> list[DocumentDiff]:
     """The documents with masks over what is not shown: with `output` what OUT does not hold, with
-    `shapes` every id, and every text that replaced no other."""
+    `shapes` every id, and every text that replaced no other. Files are not named: a name may hold
+    a value."""
     if shown == "all":
         return list(documents)
     pieces = [piece for document in documents for cell in document.cells for piece in cell.pieces]
@@ -723,6 +727,8 @@ def _mask(
         replace(
             document,
             doc_id=doc_id,
+            source="",
+            location="",
             cells=[
                 replace(cell, pieces=[next(masked) for _ in cell.pieces]) for cell in document.cells
             ],

@@ -1,4 +1,4 @@
-"""Preview of a run (`sanitize explain`, `--dry-run`): counts and masked before/after pairs of a
+"""Preview of a run (`sanitize explain`): counts and masked before/after pairs of a
 sample, an estimate of time and disk.
 
 The sample is really sanitized, in a temporary folder that is deleted at the end.
@@ -218,8 +218,8 @@ def explain_with_settings(
     settings = settings or Settings()
     for url in filter(is_url, inputs):
         raise UsageError(
-            f"{redact_url(str(url))}: explain and --dry-run read local files only; download some of"
-            " it, or use `sanitize run --sample 1%`"
+            f"{redact_url(str(url))}: explain reads local files only; download some of it,"
+            " or use `sanitize run --sample 1%`"
         )
     measured_curves = read_curves(Path(curves)) if curves is not None else None
     # a command pays for the start of its process, too
@@ -241,6 +241,9 @@ def explain_with_settings(
             text_column=settings.text_column if survey.roles.shape else (survey.layout.main_path,),
             user_column=None,
             id_column=None,
+            read_as=None,
+            include=(),
+            lineage=False,
             workers=1,
             max_quarantine=1.0,
             strict=False,

@@ -112,7 +112,9 @@ class _ManifestRoles(BaseModel):
     text: tuple[str, ...] = Field(min_length=1)
     user: str | None
     id: str | None
-    split: str = "file"
+    documents: str = "file"
+    read_as: str | None = None
+    lineage: bool = False
     is_chosen: bool = False
 
 

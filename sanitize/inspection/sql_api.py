@@ -115,22 +115,27 @@ def top(
     kind: str = "all",
     limit: int = 20,
     by: str = "occurrences",
+    sources: bool = False,
     reveal: bool = False,
 ) -> pl.DataFrame:
     """The `limit` values that occur most often: rank, kind, value (masked unless `reveal`),
     occurrences, documents.
 
-    `by` is `occurrences`, `documents` or `users`; the last adds a column `users`. `kind` is one
-    kind, or `all`. Raises UsageError for an unknown kind or order, and for a folder that is no
+    `by` is `occurrences`, `documents` or `users`; the last adds a column `users`. With `sources`
+    the input file and the position of the first occurrence are added. `kind` is one kind, or
+    `all`. Raises UsageError for an unknown kind or order, and for a folder that is no
     WORK.
 
     >>> import sanitize
     >>> sanitize.top("clean.private", limit=1).rows()
     [(1, 'EMAIL_ADDRESS', 'a***@e***.com', 2, 1)]
     """
+    if by == "users" and sources:
+        raise UsageError("top: sources is not shown with by = users; leave one of them out")
     if by == "users":
         return sql(work, name="top_values_by_users", reveal=reveal, kind=kind, limit=limit)
-    return sql(work, name="top_values", reveal=reveal, kind=kind, limit=limit, by=by)
+    name = "top_sources" if sources else "top_values"
+    return sql(work, name=name, reveal=reveal, kind=kind, limit=limit, by=by)
 
 
 @public_function()

@@ -1,8 +1,8 @@
-"""Occurrences in text files of any size and encoding, by file and line, for checks in a shell or in
-CI. Nothing is written.
+"""The files that `detect` and `redact` read, and their texts; and the occurrences in text files of
+any size, by file and line, for checks in a shell or in CI. Nothing is written.
 
-Files are read in pieces of a few MB that end at a line end, so that memory does not depend on the
-size of a file.
+For the check, files are read in pieces of a few MB that end at a line end, so that memory does not
+depend on the size of a file.
 """
 
 from __future__ import annotations
@@ -18,12 +18,16 @@ from typing import BinaryIO
 import numpy as np
 import polars as pl
 
-from sanitize.errors import InputRefused, UsageError, suggest_names
+from sanitize.errors import InputRefused, UsageError, printable_path, suggest_names
 from sanitize.inspection.text_detection import detect
 from sanitize.kinds.kind import CATEGORIES, builtin_kinds, custom_kinds, get_kind
 from sanitize.plans.kind_lists import ALL_KINDS
 from sanitize.plans.plan import Plan, load_plan
 from sanitize.plans.shipped_plans import plan_names
+from sanitize.readers.byte_streams import HEAD_BYTES, TruncatedStream, open_stream
+from sanitize.readers.encodings import decode_with_guess
+from sanitize.readers.survey import is_included
+from sanitize.readers.survey_types import REASONS
 from sanitize.storage.remote_storage import require_local_path
 
 STANDARD_INPUT = "-"
@@ -33,13 +37,13 @@ _BATCH_BYTES, _BATCH_PIECES = 16 << 20, 2_000  # of pieces that are searched tog
 _OVERLAP = 1_000
 _FIRST_BYTES = 8 << 10  # of a file, which tell whether it is text
 _VERSION_CONTROL = {".git", ".hg", ".svn"}  # folders that are not searched
-# byte order marks, the longest first: one of UTF-32 begins with one of UTF-16
-_ENCODINGS = (
-    (codecs.BOM_UTF32_LE, "utf-32"),
-    (codecs.BOM_UTF32_BE, "utf-32"),
-    (codecs.BOM_UTF16_LE, "utf-16"),
-    (codecs.BOM_UTF16_BE, "utf-16"),
-    (codecs.BOM_UTF8, "utf-8-sig"),
+# the longest first: a mark of UTF-32 begins with one of UTF-16
+_BYTE_ORDER_MARKS = (
+    (codecs.BOM_UTF32_LE, "utf-32-le"),
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+    (codecs.BOM_UTF8, "utf-8"),
 )
 
 
@@ -64,30 +68,90 @@ class FileSearch:
     without_text: list[str] = field(default_factory=list)
 
 
-def list_text_files(paths: Sequence[str]) -> list[str]:
-    """The named files, and the regular files below the named folders in the order of their names,
-    each once. `-` is standard input.
+@dataclass(frozen=True)
+class FileText:
+    """The text of a file without its byte order mark, the mark, and how the text is written again:
+    in its encoding, or in UTF-8 where the encoding `is_guessed`."""
 
-    Links below a folder are not followed, and folders of version control not entered. Raises
-    InputRefused for a path that does not exist or cannot be listed, and for a folder without files.
+    text: str
+    mark: bytes = b""
+    encoding: str = "utf-8"
+    is_guessed: bool = False
+
+
+def list_text_files(paths: Sequence[str], include: Sequence[str] = ()) -> dict[str, str]:
+    """The named files, and the regular files below the named folders in the order of their names,
+    each with its path below the folder that was named. `-` is standard input.
+
+    Of folders only the files that match one of the patterns `include` (`is_included`). Links below
+    a folder are not followed, and folders of version control not entered. Raises InputRefused for a
+    path that does not exist, which may be a text and is not quoted, for one that cannot be listed,
+    for a folder without files, and for patterns that match no file.
     """
-    files: dict[str, None] = {}
-    for path in paths:
+    files: dict[str, str] = {}
+    for number, path in enumerate(paths):
         if path == STANDARD_INPUT:
-            files[path] = None
+            files[path] = path
             continue
         local = require_local_path(path)
         if not os.path.lexists(local):
-            raise InputRefused(f"{path}: no such file or folder")
+            raise InputRefused(
+                f"argument {number + 1} is no file or folder; give a path, or - for a text on"
+                " standard input (redact also takes --text)"
+            )
         refuse_device(local)
         if not local.is_dir():
-            files[str(local)] = None
+            files.setdefault(str(local), local.name)
             continue
         below = list(_walk_folder(local))
         if not below:
             raise InputRefused(f"{path}: this folder has no files")
-        files |= dict.fromkeys(below)
-    return list(files)
+        for name in below:
+            place = os.path.relpath(name, local)
+            if is_included(place, include):
+                files.setdefault(name, place)
+    if not files:
+        raise InputRefused(f"--include {' '.join(include)}: matches no file")
+    return files
+
+
+def read_bytes(name: str) -> bytes:
+    """The bytes of a file, decompressed, or of standard input. Raises InputRefused."""
+    try:
+        if name == STANDARD_INPUT:
+            return sys.stdin.buffer.read()
+        with _open_file(name) as stream:
+            return stream.read()
+    except TruncatedStream as error:
+        raise refuse_file(name, REASONS[error.reason]) from None
+    except OSError as error:
+        raise refuse_file(name, f"it cannot be read ({type(error).__name__})") from None
+
+
+def decode_text(name: str, raw: bytes) -> FileText:
+    """The text of a file by its byte order mark, in UTF-8, or in the encoding that is guessed as in
+    a run. Raises InputRefused for bytes that are no text."""
+    mark, encoding = next(
+        ((mark, one) for mark, one in _BYTE_ORDER_MARKS if raw.startswith(mark)), (b"", "utf-8")
+    )
+    try:
+        found = FileText(raw[len(mark) :].decode(encoding), mark, encoding)
+    except UnicodeDecodeError:
+        if b"\0" in raw or mark:
+            raise refuse_file(name, "it holds no text") from None
+        guessed = decode_with_guess(raw)
+        if guessed is None:
+            raise refuse_file(name, REASONS["not_utf8"]) from None
+        found = FileText(guessed, is_guessed=True)
+    if not mark and "\0" in found.text[:HEAD_BYTES]:
+        raise refuse_file(name, "it holds no text")
+    return found
+
+
+def refuse_file(name: str, reason: str) -> InputRefused:
+    """The error for a file that cannot be read."""
+    shown = "standard input" if name == STANDARD_INPUT else printable_path(name)
+    return InputRefused(f"{shown}: {reason}; leave it out, or name its format with --as")
 
 
 def refuse_device(path: Path) -> None:
@@ -165,28 +229,32 @@ def _batch_pieces(files: Sequence[str], without_text: list[str]) -> Iterator[lis
         try:
             with _open_file(file) as stream:
                 start = stream.read(_FIRST_BYTES)
-                encoding = next(
-                    (name for mark, name in _ENCODINGS if start.startswith(mark)), "utf-8"
+                mark, encoding = next(
+                    (one for one in _BYTE_ORDER_MARKS if start.startswith(one[0])), (b"", "utf-8")
                 )
-                if encoding.startswith("utf-8") and b"\0" in start:
+                if encoding == "utf-8" and b"\0" in start:
                     without_text.append(file)
                     continue
+                start = start[len(mark) :]
                 for first_line, counted, text in _read_pieces(stream, start, encoding):
                     batch.append(_Piece(number, first_line, counted, text))
                     size += len(text)
                     if size >= _BATCH_BYTES or len(batch) >= _BATCH_PIECES:
                         yield batch
                         batch, size = [], 0
+        except TruncatedStream:
+            without_text.append(file)  # its text ends somewhere
         except OSError as error:
-            raise InputRefused(
-                f"{file}: cannot be read ({type(error).__name__}); expected a text file"
-            ) from None
+            raise refuse_file(file, f"it cannot be read ({type(error).__name__})") from None
     if batch:
         yield batch
 
 
 def _open_file(file: str) -> BinaryIO:
-    return open(0, "rb", closefd=False) if file == STANDARD_INPUT else open(file, "rb")
+    """A file as a stream, decompressed where it is a regular file."""
+    if file == STANDARD_INPUT:
+        return open(0, "rb", closefd=False)
+    return open_stream(file) if os.path.isfile(file) else open(file, "rb")
 
 
 def _read_pieces(stream: BinaryIO, start: bytes, encoding: str) -> Iterator[tuple[int, range, str]]:

@@ -197,11 +197,13 @@ class PlannedRun:
             "max_doc_matches": settings.max_doc_matches,
             "verify": settings.verify,
             "sample": settings.sample,
-            # without the shape: a later run recognises it again, and chooses the main text again
+            # without the shape: a later run recognises it again, and chooses the main text again;
+            # patterns of file names may name people
             "roles": {
                 name: value
                 for name, value in asdict(roles).items()
-                if name != "shape" and (name != "is_chosen" or value)
+                if name not in ("shape", "include")
+                and (name not in ("is_chosen", "read_as", "lineage") or value)
             },
             # those that the user gave; the others follow from the input
             "policies": dict(settings.columns.policies),

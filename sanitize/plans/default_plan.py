@@ -12,7 +12,7 @@ from typing import Any
 from sanitize.errors import OutputBroken, PlanError, UsageError, shell_quote
 from sanitize.plans.plan import DEFAULT_PLAN, Plan, load_plan, without_description
 from sanitize.plans.settings import (
-    COLUMN_SETTINGS,
+    INPUT_SETTINGS,
     POLICIES,
     Settings,
     flag_of,
@@ -30,7 +30,7 @@ from sanitize.storage.runs.run_folders import is_run_hash, read_plan
 # what a command without a plan meant before states had theirs
 _EARLIER_DEFAULT = "rmft"
 
-_ROLE_SETTINGS = tuple(name for name in COLUMN_SETTINGS if name not in POLICIES)
+_ROLE_SETTINGS = tuple(name for name in INPUT_SETTINGS if name not in POLICIES)
 # further options that say what an output holds, in groups: a command that gives one of a group
 # gives all of it
 _OTHER_SETTINGS = (

@@ -503,7 +503,7 @@ def load_plan(
 
 _TEMPLATE_HEADER = """\
 # A plan for `sanitize run --plan {file}`. `sanitize plan show {file}` says what it looks for and what becomes of it, and
-# `sanitize plan test {file} TEXT` shows what it does with a text. All keys: docs/reference/plan.md.
+# `sanitize explain TEXT --plan {file}` shows what it does with a text. All keys: docs/reference/plan.md.
 #
 # For editors that check TOML, write in the first line: #:schema {schema}
 

@@ -75,14 +75,20 @@ class StreamOptions(CorpusOptions, total=False):
 class ExplainOptions(FrameOptions, total=False):
     """The keyword arguments of `explain`."""
 
-    split: str
+    documents: str
+    read_as: str | None
+    include: Names
+    lineage: bool
     progress: ProgressCallback
 
 
 class IndexOptions(CorpusOptions, total=False):
     """The keyword arguments of `index`."""
 
-    split: str
+    documents: str
+    read_as: str | None
+    include: Names
+    lineage: bool
     known: PathLike | None
     engine: str
     master: str | None

@@ -145,8 +145,18 @@ def _read_callback(flag: str, value: object) -> Any:
     return value
 
 
-def _list_splits() -> tuple[str, ...]:
+def _read_choice_or_none(
+    flag: str, value: object, choices: Callable[[], tuple[str, ...]]
+) -> str | None:
+    return None if value is None else _read_choice(flag, value, choices)
+
+
+def _list_text_documents() -> tuple[str, ...]:
     return "file", "paragraphs", "lines"
+
+
+def _list_input_formats() -> tuple[str, ...]:
+    return "text", "jsonl", "json", "csv", "tsv", "parquet", "arrow", "mbox", "mail"
 
 
 def _list_formats() -> tuple[str, ...]:
@@ -241,11 +251,27 @@ class Settings:
     id_column: str | None = _option(
         None, "the document's id (default: doc_id)", _read_text, "COLUMN"
     )
-    split: str = _choice(
+    documents: str = _choice(
         "file",
-        "what becomes one document of a .txt: file, paragraphs or lines",
-        _list_splits,
+        "what becomes one document of a text file: file, paragraphs or lines",
+        _list_text_documents,
         "WHAT",
+    )
+    read_as: str | None = _option(
+        None,
+        "the format of all files: text, jsonl, json, csv, tsv, parquet, arrow, mbox, mail (default:"
+        " by name and content)",
+        _read_choice_or_none,
+        "FORMAT",
+        choices=_list_input_formats,
+    )
+    include: tuple[str, ...] = _option(
+        (), "of folders only these files: '*.log'", _read_names, "PATTERN"
+    )
+    lineage: bool = _option(
+        False,
+        "two more columns in OUT: the input file and the position in it, searched like other texts",
+        _read_flag,
     )
     sanitize: tuple[str, ...] = _option(
         (), "sanitize this column or field (default: all text columns)", _read_names, "COLUMN"
@@ -413,7 +439,13 @@ class Settings:
         from sanitize.readers.survey import Roles
 
         roles = Roles(
-            text=self.text_column, user=self.user_column, id=self.id_column, split=self.split
+            text=self.text_column,
+            user=self.user_column,
+            id=self.id_column,
+            documents=self.documents,
+            read_as=self.read_as,
+            include=self.include,
+            lineage=self.lineage,
         )
         return Columns(roles=roles, policies=self.policies)
 
@@ -458,8 +490,8 @@ class Settings:
     def of_columns(
         cls, roles: Mapping[str, Any], policies: Mapping[str, str], **more: Any
     ) -> Settings:
-        """The settings that give these roles (text, user, id, split) and policies of columns, with
-        those in `more`."""
+        """The settings that give these roles (the fields of `Roles` that the user gives) and
+        policies of columns, with those in `more`."""
         for name, policy in policies.items():
             if policy not in POLICIES:
                 raise UsageError(f"column {name}: {suggest_names(str(policy), POLICIES)}")
@@ -472,7 +504,7 @@ class Settings:
                 "text_column": list(roles["text"]),
                 "user_column": roles["user"],
                 "id_column": roles["id"],
-                "split": roles.get("split", "file"),
+                **{name: roles[name] for name in FILE_SETTINGS if name in roles},
                 **columns,
                 **more,
             }
@@ -495,11 +527,12 @@ _ALL_OPTIONS: Mapping[str, Option] = {
     for one in dataclasses.fields(Settings)
 }
 
+# which files are read, and how
+FILE_SETTINGS = ("documents", "read_as", "include", "lineage")
 COLUMN_SETTINGS = (
     "text_column",
     "user_column",
     "id_column",
-    "split",
     "sanitize",
     "keep",
     "pseudonymize",
@@ -512,8 +545,9 @@ DESCRIPTION_SETTINGS = (
     "responsible",
     "license",
 )
+INPUT_SETTINGS = (*COLUMN_SETTINGS, *FILE_SETTINGS)
 _INDEX_SETTINGS = (
-    *COLUMN_SETTINGS,
+    *INPUT_SETTINGS,
     *(
         "seed",
         "key",
@@ -542,7 +576,7 @@ COMMAND_SETTINGS: Mapping[str, tuple[str, ...]] = {
     ),
     "index": (*_INDEX_SETTINGS, "replace"),
     "stream": (
-        *(name for name in COLUMN_SETTINGS if name != "split"),
+        *COLUMN_SETTINGS,
         *(
             "seed",
             "key",
@@ -555,8 +589,8 @@ COMMAND_SETTINGS: Mapping[str, tuple[str, ...]] = {
             "verify",
         ),
     ),
-    "explain": COLUMN_SETTINGS,
-    "redact": (*(name for name in COLUMN_SETTINGS if name != "split"), "seed", "key"),
+    "explain": INPUT_SETTINGS,
+    "redact": (*COLUMN_SETTINGS, "seed", "key"),
     "subject": ("seed", "key", "workers"),
     "verify": ("workers", "memory_limit"),
     "replay": ("workers", "memory_limit", "known"),
@@ -581,7 +615,7 @@ def list_given_roles(roles: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def flag_of(name: str) -> str:
     """The option of a setting on the command line, such as `--text-column`."""
-    return "--" + name.replace("_", "-")
+    return "--as" if name == "read_as" else "--" + name.replace("_", "-")
 
 
 def option_of(name: str) -> Option:

@@ -9,6 +9,7 @@ from pathlib import Path
 _FOLDER = Path(__file__).resolve().parent
 # earlier name of a shipped plan -> its name; an entry is deleted one release after the new name
 EARLIER_NAMES = {"erase": "surrogates"}
+_PAPER_PLANS = ("baseline", "blacklist", "dp_mlm", "header_dedup", "mask_words")
 
 
 class RenamedPlanWarning(FutureWarning):
@@ -18,6 +19,11 @@ class RenamedPlanWarning(FutureWarning):
 def plan_names() -> list[str]:
     """The names of the shipped plans."""
     return sorted(path.stem for path in _FOLDER.glob("*.toml"))
+
+
+def list_plans(*, of_papers: bool) -> list[str]:
+    """The names of the plans for comparisons and trainings of the papers, or of all others."""
+    return [name for name in plan_names() if (name in _PAPER_PLANS) == of_papers]
 
 
 def resolve_plan_name(name: str) -> str:

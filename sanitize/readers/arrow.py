@@ -28,6 +28,7 @@ from sanitize.readers.survey_types import (
     UnreadableFile,
 )
 from sanitize.storage.records.dataset_features import read_features
+from sanitize.storage.records.lineage import Place
 from sanitize.storage.records.record_shapes import canonical_schema
 
 FORMATS = {"arrow": (".arrow", ".feather", ".ipc")}
@@ -109,8 +110,8 @@ def stage_unit(
     row = 0
     for batch, reason in _iter_batches(unit.path):
         if batch is None:
-            place = (unit.path, f"after row {row}", reason)
-            writer.quarantine_rows(1, lambda _: place)  # noqa: B023 - called before it returns
+            place = Place(unit.path, f"after row {row}")
+            writer.quarantine_rows(1, lambda _: place, reason)  # noqa: B023 - called before it returns
             return
         invalid_rows = _find_invalid_rows(batch)
         for piece, first in _slice_batch(batch):
@@ -129,7 +130,8 @@ def stage_unit(
                 faults = more_faults | faults
             writer.add_batch(
                 standardized,
-                {at: (unit.path, f"row {row + low + at}", why) for at, why in faults.items()},
+                [Place(unit.path, f"row {row + at}") for at in range(low, high)],
+                faults,
             )
         row += batch.num_rows
 

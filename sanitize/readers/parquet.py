@@ -37,6 +37,7 @@ from sanitize.readers.survey_types import (
 )
 from sanitize.storage import parquet_files
 from sanitize.storage.records.dataset_features import read_features
+from sanitize.storage.records.lineage import Place
 from sanitize.storage.records.record_shapes import (
     SNIFFED_ROWS,
     canonical_schema,
@@ -263,14 +264,10 @@ def stage_unit(
             except (*_READ_ERRORS, StopIteration):
                 _quarantine_rows(unit, writer, next_row, group_end, "unreadable")
                 break
-            writer.add_batch(
-                standardized,
-                {
-                    row: (unit.path, f"row {next_row + row}", reason)
-                    for row, reason in faults.items()
-                },
-            )
-            next_row += standardized.num_rows
+            end_row = next_row + standardized.num_rows
+            places = [Place(unit.path, f"row {row}") for row in range(next_row, end_row)]
+            writer.add_batch(standardized, places, faults)
+            next_row = end_row
 
 
 def quarantine_unit_rows(unit: InputUnit, writer: StagingWriter, reason: str) -> None:
@@ -281,7 +278,7 @@ def quarantine_unit_rows(unit: InputUnit, writer: StagingWriter, reason: str) ->
 def _quarantine_rows(
     unit: InputUnit, writer: StagingWriter, start: int, end: int, reason: str
 ) -> None:
-    writer.quarantine_rows(end - start, lambda row: (unit.path, f"row {start + row}", reason))
+    writer.quarantine_rows(end - start, lambda row: Place(unit.path, f"row {start + row}"), reason)
 
 
 def standardize_with_mails(

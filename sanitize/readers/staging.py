@@ -23,7 +23,7 @@ from sanitize.readers.survey import (
 from sanitize.storage.corpus import DocumentFile, Documents
 from sanitize.storage.private_folder import DOCUMENTS_FOLDER
 
-VERSION = 4  # raise it when staging gives other documents for the same input
+VERSION = 5  # raise it when staging gives other documents for the same input
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +82,12 @@ def build_documents(
             columns = {name: name for name in survey.schema.names}
         sources.append(
             DocumentFile(
-                path=path, rows=rows, first_doc_no=first_doc_no, columns=columns, split=unit.split
+                path=path,
+                rows=rows,
+                first_doc_no=first_doc_no,
+                columns=columns,
+                split=unit.split,
+                source=(unit.files or (unit.path,))[0] if unit.in_place else "",
             )
         )
         first_doc_no += rows

@@ -3,7 +3,7 @@ with the records that could not be read."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Generic, TypeVar
@@ -15,8 +15,15 @@ import pyarrow.compute as pc
 from sanitize.core.keys import siphash
 from sanitize.errors import printable_path
 from sanitize.readers.standard_form import TEXT_TYPE, null_out_rows
-from sanitize.readers.survey_types import REASONS, DocumentSample, StagingResult
+from sanitize.readers.survey_types import (
+    REASONS,
+    DocumentSample,
+    InputUnit,
+    StagingLayout,
+    StagingResult,
+)
 from sanitize.storage.parquet_files import open_text_writer
+from sanitize.storage.records.lineage import LINEAGE_COLUMNS, SOURCES_KEY, Place, SourceRuns
 
 STAGED_BATCH_ROWS = 5_000  # a row group is one batch of a worker; larger groups cost memory
 STAGED_BATCH_BYTES = 16 << 20
@@ -38,22 +45,22 @@ class StagingWriter:
     faults.
 
     A fault is a record that could not be read: row, source, location and reason; its cells are null
-    in the first file. A context manager: both files are written to temp paths, renamed on a clean
-    exit and deleted on an error; `result` then has the counts. With `sample`, only the drawn rows
-    are written.
+    in the first file, whose metadata has the places of all records (lineage.py). A context manager:
+    both files are written to temp paths, renamed on a clean exit and deleted on an error; `result`
+    then has the counts. With `sample`, only the drawn rows are written.
     """
 
     def __init__(
         self,
         out_path: Path,
         quarantine_path: Path,
-        schema: pa.Schema,
-        sample: DocumentSample | None = None,
-        unit_no: int = 0,
+        layout: StagingLayout,
+        unit: InputUnit,
     ) -> None:
-        """`unit_no` is the number of the unit that is written; it enters the drawing of a
-        `sample`."""
-        self._sample, self._unit_no, self._rows_seen = sample, unit_no, 0
+        """The number of the `unit` that is written enters the drawing of a sample."""
+        self._sample, self._unit_no, self._rows_seen = layout.sample, unit.no, 0
+        self._input_path, self._has_lineage = unit.input_path, layout.roles.lineage
+        schema = layout.schema
         self._temp_and_final_paths = [
             (path.with_name(path.name + ".part"), path) for path in (out_path, quarantine_path)
         ]
@@ -62,29 +69,48 @@ class StagingWriter:
         self._faults_writer = open_text_writer(self._temp_and_final_paths[1][0], FAULT_SCHEMA)
         self._pending: list[pa.RecordBatch] = []
         self._pending_faults: list[tuple[int, str, str, str]] = []
+        self._sources = SourceRuns()
         self.rows = self._quarantined = 0
         self.guessed_encodings: dict[str, str] = {}
         self.result: StagingResult | None = None
 
-    def add_batch(self, batch: pa.RecordBatch, faults: dict[int, tuple[str, str, str]]) -> None:
-        """Appends rows. `faults` maps rows of this batch to (source, location, reason); the cells
-        of these rows become null."""
+    def add_batch(
+        self, batch: pa.RecordBatch, places: Sequence[Place], faults: Mapping[int, str]
+    ) -> None:
+        """Appends rows with their places. `faults` maps rows of this batch to the reasons why they
+        cannot be read; the cells of these rows become null."""
         if self._sample is not None:
-            batch, faults = self._draw_sample(self._sample, batch, faults)
-        for row, (source, location, reason) in sorted(faults.items()):
+            batch, kept = self._draw_sample(self._sample, batch, faults)
+            faults = {at: faults[row] for at, row in enumerate(kept) if row in faults}
+            places = [places[row] for row in kept]
+        if self._has_lineage:
+            batch = self._fill_lineage(batch, places)
+        for row, reason in sorted(faults.items()):
             assert reason in REASONS
+            source, location = places[row]
             self._pending_faults.append((self.rows + row, printable_path(source), location, reason))
+        for place in places:
+            self._sources.add(place)
         self._quarantined += len(faults)
         self.rows += batch.num_rows
         self._append(null_out_rows(batch, faults))
         if len(self._pending_faults) >= STAGED_BATCH_ROWS:
             self._flush_faults()
 
+    def _fill_lineage(self, batch: pa.RecordBatch, places: Sequence[Place]) -> pa.RecordBatch:
+        """The batch with its places in the columns of `--lineage`."""
+        shown = [place.below(self._input_path) for place in places]
+        for position, name in enumerate(LINEAGE_COLUMNS):
+            at = batch.schema.get_field_index(name)
+            values = pa.array([place[position] for place in shown], TEXT_TYPE)
+            batch = batch.set_column(at, batch.schema.field(at), values)
+        return batch
+
     def _draw_sample(
-        self, sample: DocumentSample, batch: pa.RecordBatch, faults: dict[int, tuple[str, str, str]]
-    ) -> tuple[pa.RecordBatch, dict[int, tuple[str, str, str]]]:
-        """The rows of a batch that are in the sample, and their faults. Quarantined rows are drawn
-        by their position, since their content is not reliable.
+        self, sample: DocumentSample, batch: pa.RecordBatch, faults: Collection[int]
+    ) -> tuple[pa.RecordBatch, list[int]]:
+        """The rows of a batch that are in the sample, and their numbers in the batch. Quarantined
+        rows are drawn by their position, since their content is not reliable.
         """
         rows = np.arange(batch.num_rows)
         positions = pa.array(
@@ -96,23 +122,21 @@ class StagingWriter:
         )
         self._rows_seen += batch.num_rows
         kept = np.flatnonzero(hashes < np.uint64(int(sample.share * (1 << 64))))
-        kept_index = {row: index for index, row in enumerate(kept.tolist())}
-        return batch.take(pa.array(kept)), {
-            kept_index[row]: fault for row, fault in faults.items() if row in kept_index
-        }
+        return batch.take(pa.array(kept)), kept.tolist()
 
     def quarantine_rows(
-        self, row_count: int, describe_fault: Callable[[int], tuple[str, str, str]]
+        self, row_count: int, find_place: Callable[[int], Place], reason: str
     ) -> None:
-        """Appends records of which nothing can be read; `describe_fault` gives (source, location,
-        reason) of each, counted from 0."""
+        """Appends records of which nothing can be read; `find_place` gives the place of each,
+        counted from 0."""
         for first in range(0, row_count, STAGED_BATCH_ROWS):
             count = min(STAGED_BATCH_ROWS, row_count - first)
             null_batch = pa.RecordBatch.from_arrays(
                 [pa.nulls(count, data_type) for data_type in self._schema.types],
                 schema=self._schema,
             )
-            self.add_batch(null_batch, {row: describe_fault(first + row) for row in range(count)})
+            places = [find_place(first + row) for row in range(count)]
+            self.add_batch(null_batch, places, dict.fromkeys(range(count), reason))
 
     def _append(self, batch: pa.RecordBatch) -> None:
         """Holds a batch until a row group is full; a batch over the limits is split in halves
@@ -163,6 +187,9 @@ class StagingWriter:
             if kind is None:
                 self._flush()
                 self._flush_faults()
+                self._documents_writer.add_key_value_metadata(
+                    {SOURCES_KEY: self._sources.to_json()}
+                )
             self._documents_writer.close()
             self._faults_writer.close()
             if kind is None:
@@ -190,7 +217,7 @@ class RecordBatcher(Generic[Record]):
     ) -> None:
         self._writer, self._build = writer, build
         self._records: list[Record | None] = []
-        self._locations: list[tuple[str, str]] = []
+        self._places: list[Place] = []
         self._faults: dict[int, str] = {}
         self._size = 0
 
@@ -201,7 +228,7 @@ class RecordBatcher(Generic[Record]):
         if reason:
             self._faults[len(self._records)] = reason
         self._records.append(record)
-        self._locations.append((source, location))
+        self._places.append(Place(source, location))
         self._size += size
         if len(self._records) >= STAGED_BATCH_ROWS or self._size >= STAGED_BATCH_BYTES:
             self.flush()
@@ -213,12 +240,8 @@ class RecordBatcher(Generic[Record]):
     def flush(self) -> None:
         """Writes the records that are still held."""
         batch, build_faults = self._build(self._records)
-        faults = {
-            row: (*self._locations[row], reason)
-            for row, reason in (build_faults | self._faults).items()
-        }
-        self._writer.add_batch(batch, faults)
-        self._records, self._locations, self._faults, self._size = [], [], {}, 0
+        self._writer.add_batch(batch, self._places, build_faults | self._faults)
+        self._records, self._places, self._faults, self._size = [], [], {}, 0
 
 
 def build_text_batch(rows: list[TextDocument | None], schema: pa.Schema) -> pa.RecordBatch:

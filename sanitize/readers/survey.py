@@ -12,8 +12,13 @@ unit before it.
 
 Which files count in a folder, in bytewise order of their relative paths:
 
+- With `Roles.include`, files whose path below the folder, or whose name, matches one of its
+  patterns; with `Roles.read_as`, all of them are read in that format.
 - The format follows from the file name where a reader knows the suffix, else from the first bytes;
-  a file that the user named and that is neither is text if its first bytes are.
+  a file that the user named, also by `include`, and that is neither is text if its first bytes
+  are.
+- Texts in languages of markup and code, and logs, are read in a folder that holds texts only, and
+  where `include` names them: beside tables and mails they describe the data.
   One mail a file needs no suffix. CSV and plain text are recognised by their names alone; a `.txt`
   that begins like a mail or like JSON is read as that.
 - Names that begin with a dot, and all below them, count only where they hold mail (maildir++ has
@@ -34,6 +39,7 @@ truncated gives all records before the break and one more with the reason `trunc
 from __future__ import annotations
 
 import dataclasses
+import fnmatch
 import importlib
 import json
 import os
@@ -60,6 +66,7 @@ from sanitize.readers.staging_writer import (
     build_text_batch,
 )
 from sanitize.readers.standard_form import (
+    TEXT_TYPE,
     ColumnMapping,
     CorpusSchema,
     find_faults,
@@ -84,6 +91,7 @@ from sanitize.readers.survey_types import (
     UnreadableFile,
 )
 from sanitize.storage.records.dataset_features import merge_features
+from sanitize.storage.records.lineage import LINEAGE_COLUMNS, Place
 from sanitize.storage.records.record_shapes import list_json_columns, mark_json_columns
 from sanitize.storage.records.splits import TRAIN, find_named_splits, split_rank
 
@@ -124,8 +132,8 @@ _DATA_CARD_PREFIX, _DATASET_METADATA_FILES = (
     frozenset(("dataset_info.json", "state.json", "dataset_dict.json")),
 )
 _SUPPORTED_FORMATS_HINT = (
-    "Parquet, Arrow, CSV, TSV, JSON lines and arrays of objects, .txt, mbox (all also .gz and"
-    " .zst), maildir, folders of mails and of `datasets` can be read"
+    "Parquet, Arrow, CSV, TSV, JSON lines and arrays of objects, texts, mbox (all also .gz and"
+    " .zst), maildir, folders of mails and of `datasets` can be read; --as text reads any text"
 )
 
 # what to do, for reasons with a more specific remedy than to repair or leave out the file
@@ -136,7 +144,10 @@ _REMEDIES = {
         " end with LF or CRLF"
     ),
 }
-_TEXT_SUFFIXES = (".csv", ".tsv", ".tab", ".txt", ".text", ".jsonl", ".ndjson", ".json")
+_TEXT_SUFFIXES = (
+    *(".csv", ".tsv", ".tab", ".jsonl", ".ndjson", ".json"),
+    *text.FORMATS["text"],
+)
 
 
 def _load_readers() -> dict[str, ModuleType]:
@@ -195,13 +206,17 @@ def survey_inputs(
     files: list[InputFile] = []
     for path in map(str, inputs):
         _refuse_kernel_files(path)
-        listed_files = _list_files(path) if os.path.isdir(path) else [_stat_named_input(path)]
+        listed_files = (
+            _list_files(path, roles.include) if os.path.isdir(path) else [_stat_named_input(path)]
+        )
         if indexed and all(file.path in indexed.known_paths for file in listed_files):
             continue
         listed_files = [
             file for file in listed_files if not indexed or file.path not in indexed.known_paths
         ]
         surveyed_files = (surveyor or survey_files)(listed_files, roles, max_doc_bytes)
+        if not roles.include and roles.read_as is None:
+            surveyed_files = _leave_out_companions(surveyed_files)
         for file in surveyed_files:
             if file.is_named_input and file.reason:
                 raise InputRefused(
@@ -211,6 +226,10 @@ def survey_inputs(
             if not os.access(path, os.R_OK | os.X_OK):
                 raise InputRefused(
                     f"{printable_path(path)}: this folder cannot be read. Check its permissions."
+                )
+            if not surveyed_files and roles.include:
+                raise InputRefused(
+                    f"{printable_path(path)}: --include {' '.join(roles.include)}: matches no file"
                 )
             raise InputRefused(
                 f"{printable_path(path)}: nothing in this folder can be read ({len(surveyed_files)}"
@@ -278,7 +297,10 @@ def survey_inputs(
     if first_error is not None and not mapping_by_path:
         raise first_error
     json_columns = _list_json_columns(files, mapping_by_path, corpus_schema.schema, indexed)
-    layout = StagingLayout(schema=corpus_schema.schema, roles=roles, json_columns=json_columns)
+    schema = corpus_schema.schema
+    if roles.lineage:
+        schema = _add_lineage(schema, schemas, indexed)
+    layout = StagingLayout(schema=schema, roles=roles, json_columns=json_columns)
     if layout.main_column != "text" and layout.main_path not in map(
         str, list_text_leaves(layout.schema)
     ):
@@ -294,7 +316,10 @@ def survey_inputs(
         else []
     )
     return Survey(
-        units=_group_into_units(files, mapping_by_path, reason_by_path, roles.split),
+        units=[
+            dataclasses.replace(unit, in_place=unit.in_place and not roles.lineage)
+            for unit in _group_into_units(files, mapping_by_path, reason_by_path, roles.documents)
+        ],
         files=[
             (file.path, file.size)
             for file in files
@@ -309,6 +334,52 @@ def survey_inputs(
         layout=layout,
         features=merge_features([*earlier_features, *features]),
         files_without_split=files_without_split,
+    )
+
+
+def _add_lineage(
+    schema: pa.Schema, file_schemas: Sequence[pa.Schema], indexed: IndexedInput | None
+) -> pa.Schema:
+    """The schema with the columns of `--lineage`. Raises UsageError where the input has one."""
+    names = ", ".join(LINEAGE_COLUMNS)
+    if any(name in one.names for one in file_schemas for name in LINEAGE_COLUMNS):
+        raise UsageError(f"--lineage: adds the columns {names}, and the input has one; rename it")
+    missing = [name for name in LINEAGE_COLUMNS if name not in schema.names]
+    if indexed and missing:
+        raise UsageError(
+            f"--lineage: adds the columns {names}, which the earlier input lacks; leave it out, or"
+            " write to a new -o"
+        )
+    return pa.schema([*schema, *(pa.field(name, TEXT_TYPE) for name in missing)])
+
+
+def _leave_out_companions(files: list[InputFile]) -> list[InputFile]:
+    """The files, those of markup, code and logs without a format where others of the folder are
+    tables or mails."""
+    if all(file.format in ("", "text") for file in files):
+        return files
+    return [
+        dataclasses.replace(file, format="", reason="unknown_format", survey=None)
+        if file.format == "text" and has_suffix(file.path, text.COMPANION_SUFFIXES)
+        else file
+        for file in files
+    ]
+
+
+def has_suffix(name: str, suffixes: tuple[str, ...]) -> bool:
+    """Whether a file has one of these suffixes, in letters of any case, also compressed."""
+    name = name.lower()
+    for suffix in _COMPRESSION_SUFFIXES:
+        name = name.removesuffix(suffix)
+    return name.endswith(suffixes)
+
+
+def is_included(place: str, patterns: Sequence[str]) -> bool:
+    """Whether the path of a file below its folder, or its name, matches one of some patterns, such
+    as `*.log`; without patterns every file does."""
+    names = (place, os.path.basename(place))
+    return not patterns or any(
+        fnmatch.fnmatchcase(name, pattern) for name in names for pattern in patterns
     )
 
 
@@ -440,7 +511,7 @@ def survey_files(files: list[InputFile], roles: Roles, max_doc_bytes: int) -> li
     be read."""
     readers = _load_readers()
     return [
-        _survey_file(_detect_file_format(file, readers), readers, roles, max_doc_bytes)
+        _survey_file(_detect_file_format(file, readers, roles), readers, roles, max_doc_bytes)
         for file in files
     ]
 
@@ -458,7 +529,7 @@ def stage_unit(
     `survey` may be only its `layout`, which is smaller to send to workers.
     """
     layout = survey.layout if isinstance(survey, Survey) else survey
-    with StagingWriter(out_path, quarantine_path, layout.schema, layout.sample, unit.no) as writer:
+    with StagingWriter(out_path, quarantine_path, layout, unit) as writer:
         reader = _load_readers().get(unit.format)
         if reader is None or hasattr(reader, "add_documents"):
             _stage_files(unit, layout, writer, max_doc_bytes)
@@ -497,13 +568,15 @@ def quarantine_unit(
 
     All rows are quarantined for the unit's `quarantine_reason`. No input file is opened.
     """
-    with StagingWriter(out_path, quarantine_path, layout.schema, layout.sample, unit.no) as writer:
+    with StagingWriter(out_path, quarantine_path, layout, unit) as writer:
         if unit.format == "parquet":
             parquet.quarantine_unit_rows(unit, writer, unit.quarantine_reason)
         else:
             location = f"from byte {unit.start}" if unit.start else "file"
             writer.quarantine_rows(
-                len(unit.files), lambda row: (unit.files[row], location, unit.quarantine_reason)
+                len(unit.files),
+                lambda row: Place(unit.files[row], location),
+                unit.quarantine_reason,
             )
     assert writer.result is not None
     return writer.result
@@ -557,9 +630,9 @@ def _suggest_download(path: str) -> str:
     )
 
 
-def _list_files(root: str) -> list[InputFile]:
-    """All files of a folder, bytewise by relative path. Names are not matched as patterns: a file
-    name may hold any character."""
+def _list_files(root: str, include: Sequence[str]) -> list[InputFile]:
+    """All files of a folder, or those that match the patterns `include`, bytewise by relative
+    path."""
     real, found = os.path.realpath(root), []
     folders = [(root, False)]
     while folders:
@@ -592,7 +665,10 @@ def _list_files(root: str) -> list[InputFile]:
             )
             found.append(_inspect_entry(entry, root, real, is_hidden or is_mail_only))
     prefix = len(os.path.join(root, ""))
-    return sorted(found, key=lambda file: os.fsencode(file.path[prefix:]))
+    return sorted(
+        (file for file in found if is_included(file.path[prefix:], include)),
+        key=lambda file: os.fsencode(file.path[prefix:]),
+    )
 
 
 def _find_metadata_files(folder: str, names: set[str]) -> frozenset[str]:
@@ -650,10 +726,9 @@ def _list_formats(
     name: str, head: bytes, readers: Mapping[str, ModuleType]
 ) -> tuple[list[str], str]:
     """The formats that a file's name says, and the one that its first bytes show, or ""."""
-    name = name.lower()
-    for suffix in _COMPRESSION_SUFFIXES:
-        name = name.removesuffix(suffix)
-    by_suffix = [one for one, reader in readers.items() if name.endswith(reader.FORMATS[one])]
+    by_suffix = [one for one, reader in readers.items() if has_suffix(name, reader.FORMATS[one])]
+    if has_suffix(name, text.MARKUP_SUFFIXES):
+        return by_suffix, ""
     detected = (reader.detect_format(head) for reader in dict.fromkeys(readers.values()))
     return by_suffix, next(filter(None, detected), "")
 
@@ -665,9 +740,9 @@ def detect_format(name: str, head: bytes) -> str:
     return detected if by_suffix[:1] in ([], ["text"]) and detected else next(iter(by_suffix), "")
 
 
-def _detect_file_format(file: InputFile, readers: dict[str, ModuleType]) -> InputFile:
-    """The file with its format, by name or by its first bytes; with a reason if it cannot be read;
-    with neither if it does not count."""
+def _detect_file_format(file: InputFile, readers: dict[str, ModuleType], roles: Roles) -> InputFile:
+    """The file with its format, that of `roles` or by its name or its first bytes; with a reason if
+    it cannot be read; with neither if it does not count."""
     format, reason, is_certain = "", file.reason, False
     if not reason:
         try:
@@ -678,6 +753,8 @@ def _detect_file_format(file: InputFile, readers: dict[str, ModuleType]) -> Inpu
             formats_by_suffix, detected = _list_formats(os.path.basename(file.path), head, readers)
             if not head:
                 reason = "empty_file"
+            elif roles.read_as is not None:
+                format = readers[roles.read_as].confirm_format(head, roles.read_as)
             elif formats_by_suffix and not (formats_by_suffix[0] == "text" and detected):
                 format = readers[formats_by_suffix[0]].confirm_format(head, formats_by_suffix[0])
                 # many files called .json are not data
@@ -688,7 +765,8 @@ def _detect_file_format(file: InputFile, readers: dict[str, ModuleType]) -> Inpu
             ):
                 format = "mail"
             else:
-                is_text = file.is_named_input and text.is_plain_text(head)
+                is_chosen = file.is_named_input or bool(roles.include)
+                is_text = is_chosen and text.is_plain_text(head)
                 format = detected or ("text" if is_text else "")
             reason = reason or ("" if format else "unknown_format")
     if file.mail_only and readers.get(format) is not mail:
@@ -762,7 +840,7 @@ def _group_into_units(
     files: list[InputFile],
     mappings: dict[str, ColumnMapping],
     quarantine_reasons: dict[str, str],
-    split: str,
+    documents: str,
 ) -> list[InputUnit]:
     """The units in corpus order: neighbouring mails, texts, small mboxes and unreadable files share
     units; every other file keeps the units that its reader made.
@@ -772,7 +850,7 @@ def _group_into_units(
     size = 0
     # formats of which a file is one document, and of which it may be several
     single_document_formats, multi_document_formats = {"mail"}, {"mbox"}
-    (single_document_formats if split == "file" else multi_document_formats).add("text")
+    (single_document_formats if documents == "file" else multi_document_formats).add("text")
 
     def flush() -> None:
         if pending:
@@ -790,6 +868,7 @@ def _group_into_units(
                     files=tuple(file.path for file in pending),
                     file_formats=file_formats,
                     split=pending[0].split,
+                    input_path=pending[0].input_path,
                 )
             )
             pending.clear()
@@ -823,6 +902,7 @@ def _group_into_units(
                     quarantine_reason=reason,
                     in_place=p.in_place and not reason,
                     split=file.split,
+                    input_path=file.input_path,
                 )
                 for p in file.survey.units
             ]

@@ -62,33 +62,46 @@ REASONS = {
 }
 
 
-TEXT_SPLITS = ("file", "paragraphs", "lines")
+TEXT_DOCUMENTS = ("file", "paragraphs", "lines")
+FORMAT_NAMES = ("text", "jsonl", "json", "csv", "tsv", "parquet", "arrow", "mbox", "mail")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Roles:
-    """Which columns have which role, from the options `--text-column`, `--user-column` and
-    `--id-column`.
+    """How the input is read: which columns have which role, which files of folders count, and in
+    which format.
 
-    text   The texts, the main text first: leaf paths, such as `text` or `messages[].content`.
-    user   The column with the user of each document; None: `user_id`, if there is one.
-    id     The column with the document id; None: `doc_id`, if there is one.
-    split  What a document is in plain text files: the `file`, or each of its `paragraphs` or
-    `lines`. shape  The recognised shape of the records (record_shapes.py), set by the survey; None
-    where the user names the texts.
+    text       The texts, the main text first: leaf paths, such as `text` or `messages[].content`.
+    user       The column with the user of each document; None: `user_id`, if there is one.
+    id         The column with the document id; None: `doc_id`, if there is one.
+    documents  What a document is in plain text files: the `file`, or each of its `paragraphs` or
+               `lines`.
+    read_as    The format of all files, one of FORMAT_NAMES; None: by name and content.
+    lineage    Two more columns (lineage.py) say where each document comes from.
+    include    Of the files in folders, only those whose paths or names match one of these patterns.
+    shape      The recognised shape of the records (record_shapes.py), set by the survey; None where
+               the user names the texts.
     """
 
     text: tuple[str, ...] = ("text",)
     user: str | None = None
     id: str | None = None
-    split: str = "file"
+    documents: str = "file"
+    read_as: str | None = None
+    lineage: bool = False
+    # the files say what was read: no part of the description that is hashed
+    include: tuple[str, ...] = field(default=(), repr=False)
     shape: RecordShape | None = None
     # the survey chose the main text, because the user named none: not every record has to have it
     is_chosen: bool = field(default=False, repr=False)
 
     def __post_init__(self) -> None:
-        if self.split not in TEXT_SPLITS:
-            raise UsageError(f"--split {self.split}: {suggest_names(self.split, TEXT_SPLITS)}")
+        for option, value, known in (
+            ("--documents", self.documents, TEXT_DOCUMENTS),
+            ("--as", self.read_as or "text", FORMAT_NAMES),
+        ):
+            if value not in known:
+                raise UsageError(f"{option} {value}: {suggest_names(value, known)}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,6 +120,7 @@ class InputUnit:
                        it cannot be read.
     quarantine_reason  The reason why all of its records are quarantined; "" where they are read.
     split              The split that it belongs to (splits.py); "" where the corpus has none.
+    input_path         The input that the user named, to which its files belong.
     """
 
     no: int
@@ -122,6 +136,7 @@ class InputUnit:
     file_formats: tuple[str, ...] = ()
     quarantine_reason: str = ""
     split: str = ""
+    input_path: str = ""
 
 
 @dataclass(frozen=True)

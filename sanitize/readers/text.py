@@ -1,8 +1,9 @@
-"""Reader for plain text files: one document a file, a paragraph or a line (`--split`).
+"""Reader for plain text files: one document a file, a paragraph or a line (`--documents`).
 
-A file is text by its name (`.txt`, `.text`), or if it was named by the user, is plain text, and its
-name says no format (`app.log`); and only where its beginning is not another supported format: mail
-or JSON lines in a `.txt` are read as mail or JSON lines. Lines that are not UTF-8 are decoded in
+A file is text by its name (`.txt`, `.log`, `.md` and others), or if it was named by the user, is
+plain text, and its name says no format; and only where its beginning is not another supported
+format: mail or JSON lines in a `.txt` are read as mail or JSON lines, those in a language of markup
+or code as text. Lines that are not UTF-8 are decoded in
 the encoding that `encodings.py` guesses from them, or quarantined. The content is not changed,
 including line ends; a paragraph ends before the line end that precedes a blank line or the end of
 the file.
@@ -33,7 +34,14 @@ from sanitize.readers.staging_writer import RecordBatcher, TextDocument
 from sanitize.readers.standard_form import TEXT_TYPE
 from sanitize.readers.survey_types import FileSurvey, InputUnit, Roles, StagingLayout
 
-FORMATS = {"text": (".txt", ".text")}
+# what begins like a mail or like JSON in such a file is no mail and no record
+MARKUP_SUFFIXES = (
+    *(".md", ".markdown", ".rst", ".html", ".htm", ".xml", ".tex"),
+    *(".py", ".ipynb", ".vcf", ".ics", ".srt", ".vtt"),
+)
+# files that often lie beside a data set without being part of it
+COMPANION_SUFFIXES = (".log", *MARKUP_SUFFIXES)
+FORMATS = {"text": (".txt", ".text", *COMPANION_SUFFIXES)}
 _CONTROL = re.compile(r"[\0-\x06\x0e-\x1a\x1c-\x1f\x7f]")  # others occur in logs of terminals
 TEXT_SCHEMA = pa.schema([("text", TEXT_TYPE)])
 UNIT_BYTES = 64 << 20  # bytes of a file of lines in one unit
@@ -72,7 +80,7 @@ def survey_file(path: str, format: str, roles: Roles, max_doc_bytes: int) -> Fil
     size = os.path.getsize(path)
     step = (
         UNIT_BYTES
-        if roles.split == "lines" and detect_compression(path) is None and size > 2 * UNIT_BYTES
+        if roles.documents == "lines" and detect_compression(path) is None and size > 2 * UNIT_BYTES
         else size
     )
     cuts = list(range(0, size, step or 1)) or [0]
@@ -97,22 +105,22 @@ def add_documents(
     limit: int,
 ) -> None:
     """Adds the documents of one file to `records`, or the reasons why they cannot be read."""
-    split = layout.roles.split
+    documents = layout.roles.documents
     decoder = FileDecoder(path, functools.partial(records.note_encoding, path))
-    if split == "file":
+    if documents == "file":
         raw, reason = read_whole(path, limit)
         text = None if reason else decoder.decode(raw.removeprefix(UTF8_BOM))
         reason = reason or ("unknown_encoding" if text is None else "")
         records.add(None if text is None else (text, None), path, "file", reason, len(raw))
         return
     count = 0
-    iter_pieces = iter_lines if split == "lines" else iter_paragraphs
+    iter_pieces = iter_lines if documents == "lines" else iter_paragraphs
     # a loop over documents: each is decoded on its own
     for item, reason in read_guarded(
         path, lambda stream: iter_pieces(stream, start=unit.start, end=unit.end, limit=limit)
     ):
         if item is None:
-            records.add(None, path, f"after {split[:-1]} {count}", reason)
+            records.add(None, path, f"after {documents[:-1]} {count}", reason)
             continue
         count += 1
         number, begin_byte, piece = item

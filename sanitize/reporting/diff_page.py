@@ -66,7 +66,8 @@ class DocumentDiff:
     `part` of the plan, for `reason`, because of document `kept_doc_no` where there is one),
     `quarantined` (for `reason`) or `absent` (erased, or not in the sample of the run). `marks`
     has the number of pieces of each mark in the whole document, also of pieces that `cells` leaves
-    out."""
+    out. `source` and `location` are the input file and the position in it; empty where texts are
+    masked."""
 
     doc_no: int
     doc_id: str
@@ -74,6 +75,8 @@ class DocumentDiff:
     marks: Mapping[str, int]
     cells: Sequence[CellDiff]
     split: str = ""
+    source: str = ""
+    location: str = ""
     part: str = ""
     reason: str = ""
     kept_doc_no: Annotated[int | None, IF_SET] = None
@@ -222,6 +225,7 @@ def render_diff_page(result: DiffResult) -> str:
             "doc_no": document.doc_no,
             "doc_id": "" if document.doc_id == str(document.doc_no) else document.doc_id,
             "split": document.split,
+            "place": f"{document.source}, {document.location}" if document.source else "",
             "outcome": document.outcome,
             "description": describe_outcome(document),
             "cells": [

@@ -257,16 +257,16 @@ def _kind_rows(summary: RunSummary, plan: Mapping[str, Any], tables: ReportTable
 def _describe_settings(settings: Mapping[str, Any]) -> list[tuple[str, str]]:
     """The settings of a run in words: (name, value)."""
     roles = dict(settings.get("roles") or {})
-    splits = {
-        "file": "one document for each .txt file",
-        "paragraphs": "one document for each paragraph of a .txt file",
+    documents = {
+        "file": "one document for each text file",
+        "paragraphs": "one document for each paragraph of a text file",
     }
     known = {
         "text columns": ", ".join(roles.get("text") or ()),
         "author column": roles.get("user") or "user_id, or a mail's From",
         "id column": roles.get("id") or "doc_id",
-        "text files": splits.get(
-            str(roles.get("split")), "one document for each line of a .txt file"
+        "text files": documents.get(
+            str(roles.get("documents")), "one document for each line of a text file"
         ),
         "sample": (
             f"{settings.get('sample', 1.0):.4g} of the documents"

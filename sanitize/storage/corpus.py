@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -29,10 +29,23 @@ from sanitize.core.text_cells import (
     list_text_leaves,
     to_canonical_type,
 )
-from sanitize.errors import InputRefused, OutputBroken, UsageError, suggest_names
+from sanitize.errors import (
+    InputRefused,
+    OutputBroken,
+    UsageError,
+    printable_path,
+    suggest_names,
+)
 from sanitize.storage import formats, parquet_files
 from sanitize.storage.disk_errors import avoid_url_syntax
 from sanitize.storage.files import file_sha256, parse_json, read_regular_file
+from sanitize.storage.records.lineage import (
+    SOURCES_KEY,
+    Place,
+    SourceRun,
+    find_place,
+    parse_runs,
+)
 
 BATCH_ROWS = 10_000
 BATCH_BYTES = 32 << 20
@@ -83,6 +96,14 @@ class DocumentFile:
     columns: Mapping[str, str]
     bytes: int = 0
     split: str = ""  # that it belongs to; "" where the corpus has none
+    source: str = ""  # the input file, where it is read in place; a staged file names those it has
+
+    def source_runs(self) -> list[SourceRun]:
+        """Where its rows come from."""
+        if self.source:
+            source = printable_path(self.source)
+            return [SourceRun(row=0, rows=self.rows, source=source, word="row", number=0)]
+        return parse_runs(pq.read_metadata(self.path).metadata[SOURCES_KEY.encode()])
 
     def is_available(self) -> bool:
         """True if the file can still be read and has the expected number of rows and the expected
@@ -109,6 +130,21 @@ class Documents:
     def count(self) -> int:
         """The number of documents, including quarantined ones."""
         return self.files[-1].first_doc_no + self.files[-1].rows if self.files else 0
+
+    def find_places(self, doc_nos: Collection[int]) -> dict[int, Place]:
+        """The input file and the position in it of some documents; opens only files of WORK."""
+        places: dict[int, Place] = {}
+        for file in self.files:
+            rows = [
+                doc_no - file.first_doc_no
+                for doc_no in doc_nos
+                if file.first_doc_no <= doc_no < file.first_doc_no + file.rows
+            ]
+            if not rows:
+                continue
+            runs = file.source_runs()
+            places |= {file.first_doc_no + row: find_place(runs, row) for row in rows}
+        return places
 
     def describe_range(self, first_doc_no: int, end_doc_no: int) -> str:
         """Describes documents `first_doc_no` to `end_doc_no` - 1 for messages: the range and its

@@ -156,6 +156,14 @@ class QuarantineRow(NamedTuple):
     reason: str
 
 
+SOURCES = _define_table(
+    "sources",
+    "one document of the input: where it comes from; computed when a query reads it",
+    _DOC,
+    ("source", pa.string(), "the input file"),
+    ("location", pa.string(), "position in the file, such as `row 17`, `line 4`, `mail 2`, `file`"),
+)
+
 SKIPPED = _define_table(
     "skipped",
     "number of rejected candidates of one kind, by reason",
@@ -284,4 +292,5 @@ _MAIN_TABLES = (
     LEDGER,
     PARTS,
 )
-ALL_TABLES = {table.name: table for table in (*_MAIN_TABLES, QUARANTINE, SKIPPED, DOCUMENT_IDS)}
+_OTHER_TABLES = (SOURCES, QUARANTINE, SKIPPED, DOCUMENT_IDS)
+ALL_TABLES = {table.name: table for table in (*_MAIN_TABLES, *_OTHER_TABLES)}

@@ -208,11 +208,11 @@ MISTAKES: dict[str, tuple[Callable[[Path], object], str, int, list[str]]] = {
     "a user column that is not there": (write_nothing, f"{RUN} --user-column form", 2, ["form"]),
     "an id column that is not there": (write_nothing, f"{RUN} --id-column nn", 2, ["nn"]),
     "a text column of numbers": (write_nothing, f"{RUN} --text-column n", 2, ["n ", "string"]),
-    "an unknown --split": (
+    "unknown --documents": (
         write_nothing,
-        f"{RUN} --split line",
+        f"{RUN} --documents line",
         2,
-        ["--split line", "did you mean lines?"],
+        ["--documents line", "did you mean lines?"],
     ),
     "an unknown --keep": (
         write_nothing,
@@ -1007,11 +1007,9 @@ def test_text_output_of_run(working_folder: Path, sanitize: Command) -> None:
     assert not [value for value in (BOB, ANN, PHONE) if value in output.out + output.err]
 
 
-def test_a_dry_run_writes_nothing(working_folder: Path, sanitize: Command) -> None:
+def test_the_preview_writes_nothing(working_folder: Path, sanitize: Command) -> None:
     before = read_tree(working_folder)
-    result = sanitize(
-        "run", "in.parquet", "-o", "out", "--dry-run", "--json", "--plan", "rmft"
-    ).json
+    result = sanitize("explain", "in.parquet", "--json", "--plan", "rmft").json
     assert result["sample"]["occurrences"] == 7 and read_tree(working_folder) == before
 
 

@@ -229,6 +229,8 @@ def test_every_setting_of_the_model_is_decided() -> None:
         "remote",
         "verify",
         "sample",
+        "include",
+        "read_as",
         "keep_versions",
         "replace",
         "append",

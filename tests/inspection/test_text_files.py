@@ -4,6 +4,7 @@ takes. All people are invented."""
 from __future__ import annotations
 
 import codecs
+import gzip
 import json
 import os
 from collections.abc import Callable
@@ -40,6 +41,7 @@ ENCODED: dict[str, bytes] = {
     "Latin-1": f"é\n{ANN}\n".encode("latin-1"),
     "CR LF": f"é\r\n{ANN}\r\n".encode(),
     "no last line end": f"é\n{ANN}".encode(),
+    "compressed": gzip.compress(f"é\n{ANN}\n".encode()),
 }
 
 
@@ -68,7 +70,7 @@ def test_a_line_that_is_longer_than_a_piece_is_searched_at_every_cut(
 def test_files_without_text_are_listed(tmp_path: Path) -> None:
     (tmp_path / "a.gz").write_bytes(b"\x1f\x8b\x08\x00\x00\x00")
     (tmp_path / "empty").touch()
-    search = find_in_files(list_text_files([str(tmp_path)]), RMFT, [MAIL])
+    search = find_in_files([*list_text_files([str(tmp_path)])], RMFT, [MAIL])
     assert (search.found, search.files, search.without_text) == ([], 2, [str(tmp_path / "a.gz")])
 
 
@@ -109,12 +111,61 @@ def test_a_folder_is_searched_without_links_and_version_control(tmp_path: Path) 
 
 @pytest.mark.parametrize(
     ("name", "words"),
-    [("nowhere", "no such file or folder"), ("empty", "this folder has no files")],
+    [("nowhere", "argument 1 is no file or folder"), ("empty", "this folder has no files")],
 )
 def test_a_path_without_files_is_refused(name: str, words: str, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputRefused, match=words):
         list_text_files([str(tmp_path / name)])
+
+
+@pytest.mark.parametrize(
+    ("include", "expected"),
+    [
+        ([], ["a.log", "b/c.py", "b/d.md"]),
+        (["*.py", "a.*"], ["a.log", "b/c.py"]),
+        (["b/*"], ["b/c.py", "b/d.md"]),
+        (["d.md"], ["b/d.md"]),
+    ],
+)
+def test_patterns_choose_the_files_of_folders(
+    include: list[str], expected: list[str], tmp_path: Path, console: Console
+) -> None:
+    """The same for `detect` and `redact`; a file that is named counts in any case."""
+    for name in ("in/a.log", "in/b/c.py", "in/b/d.md", "e.html"):
+        (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
+        (tmp_path / name).write_text(ANN)
+    named = [str(tmp_path / "in"), str(tmp_path / "e.html")]
+    assert list(list_text_files(named, include).values()) == [*expected, "e.html"]
+    options = [word for pattern in include for word in ("--include", pattern)]
+    code, out, _ = console("detect", *named, *options, "--json")
+    files = [json.loads(line)["file"] for line in out.splitlines()]
+    assert code == 0 and [Path(file).name for file in files] == [
+        Path(place).name for place in [*expected, "e.html"]
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (("in", "--include", "*.x"), 3, "--include *.x: matches no file"),
+        (("in/a.log", "--as", "csv"), 2, "detect reads every file as text"),
+        (("in/a.log", "--as", "text"), 0, "EMAIL_ADDRESS"),
+    ],
+)
+def test_options_of_inputs(
+    arguments: tuple[str, ...],
+    code: int,
+    words: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    console: Console,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.log").write_text(ANN)
+    found_code, out, err = console("detect", *arguments)
+    assert found_code == code and words in (err if code else out)
 
 
 FAIL_KINDS: list[tuple[str, list[str], list[str] | str]] = [
@@ -223,9 +274,9 @@ def test_a_check_that_passes_says_what_was_searched_for(folder: Path, console: C
         (("a.txt", "--fail-on", "MAIL"), 2, "there is no such kind or category"),
         (("a.txt", "--fail-on", "contact", "--reveal"), 2, "--reveal has no effect with --fail-on"),
         (("a.txt", "--fail-on", "contact", "--lines"), 2, "--lines has no effect with --fail-on"),
-        (("a.txt", "nowhere", "--fail-on", "contact"), 3, "nowhere: no such file or folder"),
+        (("a.txt", "nowhere", "--fail-on", "contact"), 3, "argument 2 is no file or folder"),
         (("s3://pail/a.txt", "--fail-on", "contact"), 2, "is a URL"),
-        (("sub/c.bin",), 3, "expected a text in UTF-8"),
+        (("sub/c.bin",), 3, "it holds no text"),
     ],
 )
 def test_a_check_that_cannot_be_made_is_refused(

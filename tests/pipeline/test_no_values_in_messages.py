@@ -158,7 +158,6 @@ def test_no_command_prints_a_value(corpus_folder: Path, sanitize: Command) -> No
             ["explain", "in.jsonl", "--plan", "surrogates"],
         ),
         *(
-            ["run", "in.jsonl", "-o", "out", "--dry-run"],
             ["sql", "out.private", "--list"],
             ["sql", "out.private", "--init"],
         ),

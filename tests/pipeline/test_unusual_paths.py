@@ -90,8 +90,7 @@ def test_commands_on_one_corpus(corpus_folder: Path, sanitize: Command) -> None:
         "pseudonymize",
         *seed,
     )
-    sanitize("explain", corpus_folder / "one.parquet")
-    sanitize("run", corpus_folder / "one.parquet", "-o", out, "--plan", "pseudonymize", "--dry-run")
+    sanitize("explain", corpus_folder / "one.parquet", "--plan", "pseudonymize")
     sanitize(*run_arguments)
     assert json.loads(sanitize(*run_arguments, "--json"))["changed"] is False
     sanitize(
@@ -349,4 +348,4 @@ def test_a_list_that_is_a_pipe_or_a_device_is_refused(tmp_path: Path) -> None:
                 read(path)
     with pytest.raises(InputRefused, match="is a device"):
         list_text_files(["/dev/zero"])
-    assert list_text_files([str(pipe)]) == [str(pipe)]
+    assert list(list_text_files([str(pipe)])) == [str(pipe)]

@@ -317,7 +317,7 @@ WRONG_CALLS: dict[str, tuple[Callable[..., object], str]] = {
     ),
     "explain: url": (
         lambda: sanitize.explain("s3://bucket/in"),
-        "explain and dry_run read local files only",
+        "explain reads local files only",
     ),
     "stream: path": (
         lambda: sanitize.stream("in.jsonl"),

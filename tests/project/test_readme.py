@@ -22,10 +22,12 @@ import contextlib
 import importlib
 import importlib.util
 import io
+import json
 import os
 import re
 import shlex
 import shutil
+import subprocess
 import sys
 import tempfile
 import tomllib
@@ -255,6 +257,23 @@ def test_commands_and_python_blocks_run(name: str, starting_folder: Path, tmp_pa
     ignored = shutil.ignore_patterns("clean*") if " -o clean " in PAGES[name] else None
     shutil.copytree(starting_folder, folder, ignore=ignored)
     assert run_page(PAGES[name], folder) > 0
+
+
+@pytest.mark.slow
+def test_the_step_for_datatrove_runs(tmp_path: Path) -> None:
+    pytest.importorskip("datatrove", reason="comes with the extra `peers`")
+    page = DOCS["docs/results/comparison.md"]
+    (block,) = (one for one in read_code_blocks(page) if one.title == "datatrove_redact.py")
+    (tmp_path / block.title).write_text(block.text, "utf-8")
+    (tmp_path / "pages").mkdir()
+    lines = [f'{{"id": "{no}", "text": "to ann.roe@example.org"}}\n' for no in range(1_001)]
+    (tmp_path / "pages" / "a.jsonl").write_text("".join(lines))
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, block.title]
+    subprocess.run(command, cwd=tmp_path, env=environment, check=True, capture_output=True)
+    (out,) = (tmp_path / "redacted").iterdir()
+    texts = [json.loads(line)["text"] for line in out.read_text("utf-8").splitlines()]
+    assert texts == ["to [EMAIL_ADDRESS]"] * 1_001
 
 
 def test_an_output_is_compared_line_by_line() -> None:
@@ -541,6 +560,30 @@ def test_make_targets_exist() -> None:
         assert re.search(rf"^{target}:.*## \S", makefile, re.MULTILINE), (
             f"make {target} is no target with a line of help"
         )
+
+
+@pytest.mark.parametrize(
+    ("target", "installs_tools"),
+    [("demo", False), ("wheels", False), ("test", True), ("check", True)],
+)
+def test_make_installs_development_tools_only_for_tests(
+    target: str, installs_tools: bool, tmp_path: Path
+) -> None:
+    """What make would do in a checkout without `.venv`."""
+    for name in ("Makefile", "pyproject.toml", "constraints.txt"):
+        shutil.copy(ROOT / name, tmp_path)
+    listed = subprocess.run(
+        ["make", "--dry-run", target], cwd=tmp_path, capture_output=True, text=True, check=True
+    ).stdout
+    assert "-m venv .venv" in listed and ("[dev]" in listed) == installs_tools
+
+
+def test_the_first_screen_installs_and_runs_everything() -> None:
+    install = README.partition("## Install")[2].partition("## ")[0]
+    lines = read_code_blocks(install)[0].text.splitlines()
+    commands = [line.partition("#")[0].strip() for line in lines]
+    assert commands[:3] == ["pip install .", "make demo", "make test"]
+    assert README[: README.index("make test")].count("\n") < 40
 
 
 @pytest.mark.parametrize("name", ALL_PAGES)

@@ -77,6 +77,19 @@ def venv(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return venv
 
 
+def test_pip_installs_the_checkout(venv: Path, tmp_path: Path) -> None:
+    """`pip install .`, without the network: build backend and libraries are those of the tests."""
+    run_command(
+        sys.executable,
+        *("-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--no-build-isolation"),
+        *("--target", tmp_path / "site", ROOT),
+        cwd=tmp_path,
+    )
+    script = "import sys; sys.path.insert(0, 'site'); import sanitize; print(sanitize.__file__)"
+    found = run_command(venv / "bin/python", "-c", script, cwd=tmp_path)
+    assert Path(found.strip()).is_relative_to(tmp_path / "site")
+
+
 @pytest.fixture
 def decoy_folder(tmp_path: Path) -> Path:
     """A working folder with files that would fail if they were imported."""

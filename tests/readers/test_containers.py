@@ -453,7 +453,7 @@ def test_text_is_split(
     raw = b"\xef\xbb\xbf" + TEXT.encode()
     write_file(tmp_path / "in" / name, gzip.compress(raw) if name.endswith("gz") else raw)
     write_file(tmp_path / "in" / "b.txt", b"b\n")
-    survey = survey_inputs([tmp_path / "in"], Roles(split=split))
+    survey = survey_inputs([tmp_path / "in"], Roles(documents=split))
     assert (survey.units[0].rows is None) == (split != "file") and len(survey.units[0].files) == (
         1 if split != "file" and size == 1 else 2
     )
@@ -502,20 +502,20 @@ def test_formats_of_txt_files(tmp_path: Path) -> None:
 def test_large_paragraphs_and_lines(tmp_path: Path) -> None:
     raw = b"a\n" + b"x" * 3_000 + b"\nb\n\n" + b"y" * 3_000 + b"\n\nc\n"
     path = write_file(tmp_path / "a.txt", raw)
-    rows, quarantine = read_path(path, Roles(split="paragraphs"), 2_000)
+    rows, quarantine = read_path(path, Roles(documents="paragraphs"), 2_000)
     assert [row["text"] for row in rows] == [None, None, "c"]
     assert [(location, reason) for *_, location, reason in quarantine] == [
         ("line 1", "too_large"),
         ("line 5", "too_large"),
     ]
-    rows, quarantine = read_path(path, Roles(split="lines"), 2_000)
+    rows, quarantine = read_path(path, Roles(documents="lines"), 2_000)
     assert [row["text"] for row in rows] == ["a", None, "b", None, "c"]
     rows, _ = read_path(
-        write_file(tmp_path / "b.txt", b"From now on,\nall is well.\n"), Roles(split="lines")
+        write_file(tmp_path / "b.txt", b"From now on,\nall is well.\n"), Roles(documents="lines")
     )
     assert [row["text"] for row in rows] == ["From now on,", "all is well."]
-    with pytest.raises(UsageError, match="--split words: known: file, lines, paragraphs"):
-        Roles(split="words")
+    with pytest.raises(UsageError, match="--documents words: known: file, lines, paragraphs"):
+        Roles(documents="words")
 
 
 # --- Arrow, datasets ------------------------------------------------------------------------------
@@ -805,7 +805,7 @@ def test_real_mails_in_eight_containers(tmp_path: Path) -> None:
         and not quarantine
     )
     paragraphs, _ = stage_survey(
-        survey_inputs([folder / "enron200.txt"], Roles(split="paragraphs")), tmp_path / "e"
+        survey_inputs([folder / "enron200.txt"], Roles(documents="paragraphs")), tmp_path / "e"
     )
     assert [p["text"] for p in paragraphs] == [
         part for part in text_paragraphs(text["text"]) if part

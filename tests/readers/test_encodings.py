@@ -188,7 +188,9 @@ def test_a_line_longer_than_the_sample_is_decoded() -> None:
 def test_utf8_costs_no_guess(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(encodings, "guess_encoding", lambda sample: pytest.fail("a guess"))
     (tmp_path / "a.txt").write_text("Größe, 東京, ann.lee@example.com\n" * 100)
-    assert sanitize.index(tmp_path / "a.txt", tmp_path / "work", split="lines").documents_in == 100
+    assert (
+        sanitize.index(tmp_path / "a.txt", tmp_path / "work", documents="lines").documents_in == 100
+    )
 
 
 def test_the_summary_names_files_whose_encoding_was_guessed(tmp_path: Path) -> None:
@@ -204,7 +206,7 @@ def test_the_summary_names_files_whose_encoding_was_guessed(tmp_path: Path) -> N
     (tmp_path / "in" / "d.txt").write_bytes(b"\n".join(parts))
     for split, count in (("lines", 9), ("file", 4)):
         result = sanitize.run(
-            tmp_path / "in", tmp_path / split, split=split, seed=1, max_quarantine="100%"
+            tmp_path / "in", tmp_path / split, documents=split, seed=1, max_quarantine="100%"
         )
         texts = sanitize.Corpus.open(tmp_path / split).table()["text"].to_pylist()
         assert dict(result.quarantine) == {"unknown_encoding": 1} and len(texts) == count - 1

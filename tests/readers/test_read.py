@@ -440,7 +440,7 @@ def test_json_types_are_widened_and_kept_as_text_where_mixed(tmp_path: Path) -> 
             "its content does not match its suffix .eml",
         ),
         (
-            "a.xml",
+            "a.dat",
             b"<text>Call Ann\x01</text>\n",
             Roles(),
             InputRefused,
@@ -525,22 +525,76 @@ def test_named_files_are_refused(
     assert "Call Ann" not in str(caught.value)
 
 
-@pytest.mark.parametrize("name", ["app.log", "page.html", "run.py", "cards.vcf", "Makefile"])
+SUFFIXES = ["log", "md", "html", "py", "ipynb", "vcf", "ics", "xml", "srt"]
+
+
+def list_formats(folder: Path, roles: Roles = Roles()) -> dict[str, str]:  # noqa: B008 - frozen
+    """How each file of a folder is read, or why it is not."""
+    found = {}
+    for unit in survey_inputs([folder], roles).units:
+        formats = unit.file_formats or (unit.format,) * len(unit.files)
+        found |= dict(zip(map(os.path.basename, unit.files), formats, strict=True))
+    return found
+
+
+@pytest.mark.parametrize("name", [*(f"a.{suffix}" for suffix in SUFFIXES), "Makefile"])
 def test_a_named_file_of_plain_text_is_a_text(tmp_path: Path, name: str) -> None:
-    """In a folder it is not: there it may describe the data."""
     content = "\x1b[1mna\xefve\x1b[0m\tcall Ann\r\n\x0c".encode()
     (unit,) = survey_inputs([write_file(tmp_path / name, content)], Roles()).units
     assert unit.format == "text" and unit.quarantine_reason == ""
-    for other in (b"\x89PNG\r\n\x1a\n", "call \u00e9".encode("latin-1"), b"%PDF-1.7\n"):
-        with pytest.raises(InputRefused, match="its format is not known"):
-            survey_inputs([write_file(tmp_path / name, other)], Roles())
-    write_file(tmp_path / "f" / name, content)
+    for other in (b"\x89PNG\r\n\x1a\n\0", b"%PDF-1.7\n"):
+        path = write_file(tmp_path / f"x{name}", other)
+        for roles in (Roles(), Roles(read_as="text")):
+            with pytest.raises(InputRefused, match="its (format is not known|content does not)"):
+                survey_inputs([path], roles)
+
+
+@pytest.mark.parametrize(
+    ("suffix", "head"),
+    [
+        ("vcf", b"BEGIN:VCARD\nVERSION:3.0\nFN:Ann Roe\nEMAIL:ann@example.org\n"),
+        ("ipynb", b'{"cells": [], "metadata": {}}\n'),
+        ("ics", b"BEGIN:VCALENDAR\nVERSION:2.0\n"),
+        ("md", b"From: Ann Roe <ann@example.org>\nTo: bo@example.org\nSubject: a\n\nHello\n"),
+    ],
+)
+def test_markup_and_code_are_texts_whatever_they_begin_with(
+    tmp_path: Path, suffix: str, head: bytes
+) -> None:
+    (unit,) = survey_inputs([write_file(tmp_path / f"a.{suffix}", head)], Roles()).units
+    assert unit.format == "text"
+
+
+@pytest.mark.parametrize(
+    ("beside", "roles", "expected"),
+    [
+        ("b.txt", Roles(), {"a.log": "text", "Makefile": "unknown_format", "b.txt": "text"}),
+        ("b.jsonl", Roles(), {"a.log": "unknown_format", "Makefile": "unknown_format"}),
+        ("b.eml", Roles(), {"a.log": "unknown_format", "Makefile": "unknown_format"}),
+        ("b.jsonl", Roles(include=("*.log", "M*")), {"a.log": "text", "Makefile": "text"}),
+        ("b.jsonl", Roles(include=("sub/*",)), {"c.md": "text"}),
+        ("b.txt", Roles(read_as="text", include=("[ab].*",)), {"a.log": "text", "b.txt": "text"}),
+        ("b.jsonl", Roles(read_as="text"), {"a.log": "text", "Makefile": "text"}),
+    ],
+)
+def test_texts_of_a_folder(
+    tmp_path: Path, beside: str, roles: Roles, expected: dict[str, str]
+) -> None:
+    """Logs, markup and code beside tables and mails may describe them: they are read by name."""
+    for name in ("a.log", "Makefile", "sub/c.md"):
+        write_file(tmp_path / "f" / name, b"Call Ann.\n")
+    contents = {"b.txt": b"A\n", "b.jsonl": b'{"text": "A"}\n', "b.eml": MAIL}
+    write_file(tmp_path / "f" / beside, contents[beside])
+    found = list_formats(tmp_path / "f", roles)
+    assert {name: one for name, one in found.items() if name in expected} == expected
+    if roles.include:
+        assert set(found) == set(expected)
+
+
+def test_patterns_without_a_file_are_refused(tmp_path: Path) -> None:
     write_file(tmp_path / "f" / "a.txt", b"A")
-    (unit,) = survey_inputs([tmp_path / "f"], Roles()).units
-    formats = {
-        os.path.basename(file): one for file, one in zip(unit.files, unit.file_formats, strict=True)
-    }
-    assert formats == {"a.txt": "text", name: "unknown_format"}
+    with pytest.raises(InputRefused, match=r"--include \*.md \*.rst: matches no file"):
+        survey_inputs([tmp_path / "f"], Roles(include=("*.md", "*.rst")))
 
 
 def test_missing_inputs_and_conflicting_columns_are_refused(tmp_path: Path) -> None:

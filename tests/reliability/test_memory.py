@@ -111,7 +111,7 @@ def test_memory_does_not_grow_with_files_without_row_groups(tmp_path: Path, name
         1,
         "--rows-per-shard",
         5_000,
-        "--split",
+        "--documents",
         "paragraphs",
         "--verify",
         "off",

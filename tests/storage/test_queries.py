@@ -174,6 +174,10 @@ def small_tables() -> dict[str, pa.Table]:
             "quarantine",
             [{"doc_no": 2, "source": "a.jsonl", "location": "line 3", "reason": "not_json"}],
         ),
+        "sources": make_table(
+            "sources",
+            [{"doc_no": n, "source": "a.jsonl", "location": f"line {n + 1}"} for n in range(4)],
+        ),
         "document_ids": make_table(
             "document_ids", [{"doc_id_hash": n} for n in (7, 5, 7, 9, 5, 7)]
         ),
@@ -330,6 +334,11 @@ EXPECTED: dict[str, list[tuple[object, ...]]] = {
         (1, MAIL, "ada.quill@mail.example.org", 3, 3),
         (2, MAIL, "bea@lab.example.net", 1, 1),
         (3, PHONE, "+1 (555) 010-0199", 1, 1),
+    ],
+    "top_sources": [
+        (1, MAIL, "ada.quill@mail.example.org", 3, 3, "a.jsonl", "line 1"),
+        (2, MAIL, "bea@lab.example.net", 1, 1, "a.jsonl", "line 2"),
+        (3, PHONE, "+1 (555) 010-0199", 1, 1, "a.jsonl", "line 1"),
     ],
     "occurrences_by_finder": [
         (MAIL, "patterns", 4, 3),

@@ -4,7 +4,6 @@ code of its own."""
 from __future__ import annotations
 
 import itertools
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Annotated
@@ -14,7 +13,16 @@ import typer
 import sanitize
 from sanitize.cli.completion import complete_kinds_and_categories
 from sanitize.cli.console import format_table, print_json, print_text, report_lost_output
-from sanitize.cli.options import AsJson, FinderNames, PlanChanges, PlanName, Reveal, local_path
+from sanitize.cli.options import (
+    AsJson,
+    FinderNames,
+    Include,
+    PlanChanges,
+    PlanName,
+    ReadAs,
+    Reveal,
+    local_path,
+)
 
 _MAX_SHOWN_LINES = 8  # line numbers of one kind in one file
 _MAX_SHOWN_FILES = 5  # files without text that a note names
@@ -49,6 +57,8 @@ def command(
         bool,
         typer.Option("--lines", help="each line is a text of its own (default: each file is one)"),
     ] = False,
+    include: Include = None,
+    read_as: ReadAs = None,
     reveal: Reveal = False,
     as_json: AsJson = False,
 ) -> None:
@@ -58,10 +68,14 @@ def command(
     from sanitize.inspection.text_files import list_text_files
     from sanitize.plans.plan import load_plan
 
-    if fail_on is None:
-        _list_occurrences(
-            files, plan, load_plan(plan, set_ or (), finder or ()), lines, reveal, as_json
+    if read_as not in (None, "text"):
+        raise UsageError(
+            f"--as {read_as}: detect reads every file as text, at the places in the file; what a"
+            " plan finds in tables and mails is shown by `sanitize explain`"
         )
+    if fail_on is None:
+        loaded_plan = load_plan(plan, set_ or (), finder or ())
+        _list_occurrences(files, include or (), loaded_plan, lines, reveal, as_json)
         return
     for option, is_given in (("--reveal", reveal), ("--lines", lines)):
         if is_given:
@@ -71,7 +85,10 @@ def command(
             )
     entries = [entry.strip() for value in fail_on for entry in value.split(",") if entry.strip()]
     _check_files(
-        list_text_files(files), load_plan(plan, set_ or (), finder or ()), entries, as_json
+        list(list_text_files(files, include or ())),
+        load_plan(plan, set_ or (), finder or ()),
+        entries,
+        as_json,
     )
 
 
@@ -151,7 +168,7 @@ def _format_lines(lines: Sequence[int]) -> str:
 
 def _list_occurrences(
     inputs: Sequence[str],
-    plan_name: str,
+    include: Sequence[str],
     plan: sanitize.Plan,
     lines: bool,
     reveal: bool,
@@ -162,10 +179,10 @@ def _list_occurrences(
 
     from sanitize.errors import InputRefused
     from sanitize.inspection.text_detection import detect
-    from sanitize.inspection.text_files import list_text_files
+    from sanitize.inspection.text_files import decode_text, list_text_files, read_bytes
     from sanitize.storage.views.masks import mask_texts
 
-    files = list_text_files(inputs)
+    files = list(list_text_files(inputs, include))
     named_files = {str(local_path(path)) for path in inputs}
     has_files = len(files) > 1 or files[0] not in named_files
     texts: list[str] = []
@@ -173,18 +190,14 @@ def _list_occurrences(
     line_numbers: list[int] = []
     without_text: list[str] = []
     for file in files:
+        raw = read_bytes(file)
         try:
-            text = (
-                sys.stdin.buffer.read() if file == "-" else local_path(file).read_bytes()
-            ).decode("utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            if isinstance(error, UnicodeDecodeError) and file not in named_files:
-                without_text.append(file)
-                continue
-            raise InputRefused(
-                f"{_display_name(file)}: cannot be read ({type(error).__name__}); expected a text"
-                " in UTF-8"
-            ) from None
+            text = decode_text(file, raw).text
+        except InputRefused:
+            if file in named_files:
+                raise
+            without_text.append(file)
+            continue
         parts = text.removesuffix("\n").split("\n") if lines else [text]
         texts += parts
         file_names += itertools.repeat(_display_name(file), len(parts))
@@ -221,5 +234,5 @@ def _list_occurrences(
             print_text(
                 format_table(tuple(columns), rows)
                 if rows
-                else f"nothing of plan {plan_name} was found in {place}"
+                else f"nothing of plan {plan.name} was found in {place}"
             )

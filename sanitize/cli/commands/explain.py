@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -57,21 +58,24 @@ def command(
     """Show what a run would do: columns, counts and before/after pairs of a sample, an estimate,
     files it cannot read. Writes nothing.
 
-    The pairs are masked; with --reveal they are in clear text, with the line around each.
+    INPUT may be -, a text on standard input. The pairs are masked; with --reveal they are in clear
+    text, with the line around each.
     """
     from sanitize.inspection.preview import explain_with_settings
+    from sanitize.inspection.text_files import STANDARD_INPUT, read_bytes
     from sanitize.plans.plan import load_plan
 
-    print_result(
-        explain_with_settings(
-            inputs, load_plan(plan, set_ or (), finder or ()), settings, forecast, reveal=reveal
-        ),
-        as_json,
-        format_preview,
-    )
+    chosen = load_plan(plan, set_ or (), finder or ())
+    with tempfile.TemporaryDirectory(prefix="sanitize-explain-") as folder:
+        text = Path(folder) / "standard_input.txt"
+        if STANDARD_INPUT in inputs:
+            text.write_bytes(read_bytes(STANDARD_INPUT))
+        named = [str(text) if one == STANDARD_INPUT else one for one in inputs]
+        found = explain_with_settings(named, chosen, settings, forecast, reveal=reveal)
+    print_result(found, as_json, _format_preview)
 
 
-def format_preview(preview: sanitize.ExplainResult) -> str:
+def _format_preview(preview: sanitize.ExplainResult) -> str:
     """The result of `explain` as text."""
     estimate, plan = preview.estimate, preview.plan
     documents = (

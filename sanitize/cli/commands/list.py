@@ -11,7 +11,7 @@ from sanitize.cli.completion import complete_words
 from sanitize.cli.console import format_table, print_result
 from sanitize.cli.options import AsJson, require_choice
 
-LISTS = ("kinds", "finders", "droppers", "editors", "plans", "engines")
+LISTS = ("kinds", "finders", "droppers", "editors", "plans", "papers", "engines")
 
 
 def command(
@@ -19,17 +19,18 @@ def command(
         str,
         typer.Argument(
             autocompletion=complete_words(lambda: LISTS),
-            help="kinds, finders, droppers, editors, plans or engines",
+            help="kinds, finders, droppers, editors, plans, papers or engines",
         ),
     ] = "kinds",
     as_json: AsJson = False,
 ) -> None:
-    """List the built-in kinds, finders, droppers, editors, plans or engines."""
+    """List the built-in kinds, finders, droppers, editors, plans, engines, or papers: plans of the
+    papers, for comparisons."""
     from sanitize.core import part_protocols
     from sanitize.core.engine import engine_names
     from sanitize.kinds.kind import builtin_kinds
     from sanitize.plans.plan import load_plan
-    from sanitize.plans.shipped_plans import plan_names
+    from sanitize.plans.shipped_plans import list_plans
 
     def first_doc_lines(package: str, names: Iterable[str]) -> dict[str, str]:
         import importlib
@@ -61,7 +62,8 @@ def command(
         "finders": lambda: describe_parts("find"),
         "droppers": lambda: describe_parts("drop"),
         "editors": lambda: describe_parts("edit"),
-        "plans": lambda: {name: load_plan(name).about for name in plan_names()},
+        "plans": lambda: {name: load_plan(name).about for name in list_plans(of_papers=False)},
+        "papers": lambda: {name: load_plan(name).about for name in list_plans(of_papers=True)},
         "engines": lambda: first_doc_lines("engines", engine_names()),
     }
     descriptions = lists[require_choice("list", what, LISTS)]()

@@ -13,9 +13,11 @@ from sanitize.cli.console import format_facts, print_text
 from sanitize.cli.options import (
     FROM_OPTIONS,
     FinderNames,
+    Include,
     PlanChanges,
     PlanName,
     Quiet,
+    ReadAs,
     local_path,
     with_settings,
 )
@@ -55,21 +57,8 @@ def command(
     plan: PlanName = "redact",
     set_: PlanChanges = None,
     finder: FinderNames = None,
-    format_name: Annotated[
-        str | None,
-        typer.Option(
-            "--as",
-            metavar="FORMAT",
-            help="the format of all files: text, jsonl, json, csv, tsv, parquet, arrow, mbox, mail",
-            show_default="by name and content",
-        ),
-    ] = None,
-    include: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="PATTERN", help="of folders only these files: '*.log'", show_default=False
-        ),
-    ] = None,
+    read_as: ReadAs = None,
+    include: Include = None,
     settings: Settings = FROM_OPTIONS,
     quiet: Quiet = False,
 ) -> None:
@@ -91,9 +80,7 @@ def command(
         _write([(out, (clean + "\n").encode())])
     else:
         named = list(inputs or ())
-        redaction = redact_files(
-            named, chosen, settings, format_name=format_name, include=include or ()
-        )
+        redaction = redact_files(named, chosen, settings, read_as=read_as, include=include or ())
         _write(_choose_targets(redaction.files, named, out))
     if not quiet:
         print_text("\n".join(_describe(redaction, chosen.name)), err=True)

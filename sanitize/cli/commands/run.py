@@ -49,7 +49,7 @@ EPILOG = """Which plan, and what stays in the texts besides what was not found (
                 addresses, labelled numbers, and what stays with redact
   names         as rmft, with people's names: of these the first stays, too
   others        for comparisons, word lists and training: most are not to be
-                published (`sanitize list plans`)
+                published (`sanitize list papers`)
 """  # noqa: E501
 
 
@@ -74,9 +74,6 @@ def command(
     set_: PlanChanges = None,
     finder: FinderNames = None,
     settings: Settings = FROM_OPTIONS,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="only show what would be done, like `explain`")
-    ] = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
@@ -86,12 +83,6 @@ def command(
 
     loaded_plan = choose_run_plan(plan, out, work, set_ or (), finder or ())
     settings, notes = choose_run_settings(settings, plan, out, work)
-    if dry_run:
-        from sanitize.cli.commands.explain import format_preview
-        from sanitize.inspection.preview import explain_with_settings
-
-        print_result(explain_with_settings(inputs, loaded_plan, settings), as_json, format_preview)
-        return
     print_result(
         run_with_settings(inputs, out, loaded_plan, work, settings, notes=notes),
         as_json,

@@ -158,6 +158,12 @@ def _format_subject(result: SubjectResult) -> str:
         f"           {place.occurrences:>7,} {place.kind} in {place.section or 'the text'}"
         for place in most_frequent
     ]
+    lines += [
+        f"{'in' if number == 0 else '':<11}{place.source}, {place.location}"
+        for number, place in enumerate(result.places)
+    ]
+    if (more := result.documents - len(result.places)) > 0:
+        lines.append(f"{'':<11}and {more:,} more documents: table sources of `sanitize sql`")
     for run in result.runs:
         counts = (
             f"{run.remaining:,} left, {run.replaced:,} replaced, in {len(run.shards)} shards"

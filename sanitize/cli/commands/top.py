@@ -34,6 +34,10 @@ def command(
             help="rank by occurrences, documents or users",
         ),
     ] = "occurrences",
+    sources: Annotated[
+        bool,
+        typer.Option("--sources", help="with the file and the position of the first occurrence"),
+    ] = False,
     limit: Annotated[int, typer.Option("--limit", min=1, help="number of values")] = 20,
     reveal: Reveal = False,
     settings: Settings = FROM_OPTIONS,
@@ -41,9 +45,13 @@ def command(
     as_json: AsJson = False,
 ) -> None:
     """List the values that occur most often, by rank (masked without --reveal)."""
+    from sanitize.errors import UsageError
+
     require_choice("--by", by, RANKINGS)
     given = {"kind": kind, "limit": str(limit)} | ({} if by == "users" else {"by": by})
-    name = "top_values_by_users" if by == "users" else "top_values"
+    if sources and by == "users":
+        raise UsageError("--sources: is not shown with --by users; leave one of them out")
+    name = "top_sources" if sources else "top_values_by_users" if by == "users" else "top_values"
     print_query_result(
         work,
         None,

@@ -167,10 +167,23 @@ class Erasure(CommandResult):
         )
 
 
+_LISTED_DOCUMENTS = 20  # documents whose places a result has
+
+
+@dataclass(frozen=True, kw_only=True)
+class DocumentPlace:
+    """The input file of a document, and its position in it."""
+
+    doc_no: int
+    source: str
+    location: str
+
+
 @dataclass(frozen=True, kw_only=True, repr=False)
 class SubjectResult(CommandResult):
     """The result of `subject`: what was given and linked, where it occurs, and what was erased.
-    `unmatched_lines` are the lines of the match that occur nowhere."""
+    `places` has the input files of the first documents, `unmatched_lines` the lines of the match
+    that occur nowhere."""
 
     given: GivenIdentifiers
     linked: LinkedIdentifiers
@@ -180,6 +193,7 @@ class SubjectResult(CommandResult):
     documents_authored: int
     occurrences: int
     occurrences_by_section: Sequence[SectionCounts]
+    places: Sequence[DocumentPlace]
     runs: Sequence[SubjectInOutput]
     checkpoints: Sequence[SubjectInTraining]
     unreached_outputs: Sequence[UnreachedOutput]
@@ -572,6 +586,12 @@ def _search_subject(
         documents_authored=written_docs.n_unique(),
         occurrences=int(places["occurrences"].sum()),
         occurrences_by_section=[SectionCounts(**place) for place in places.to_dicts()],
+        places=[
+            DocumentPlace(doc_no=doc_no, source=place.source, location=place.location)
+            for doc_no, place in sorted(
+                workspace.documents.find_places(docs[:_LISTED_DOCUMENTS].to_list()).items()
+            )
+        ],
         runs=[
             _summarize_run(workspace, output, tables, docs.to_numpy())
             for output in workspace.outputs.found

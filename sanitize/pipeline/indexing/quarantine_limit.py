@@ -159,7 +159,7 @@ def measure_loss(survey: Survey, quarantine: pa.Table, total: int) -> Quarantine
     single_documents: set[str] = set()  # files of one record
     for unit in survey.units:
         formats = unit.file_formats or (unit.format,) * len(unit.files)
-        single_formats = ("mail", "text") if survey.roles.split == "file" else ("mail",)
+        single_formats = ("mail", "text") if survey.roles.documents == "file" else ("mail",)
         single_documents |= {
             printable_path(path)
             for path, format in zip(unit.files, formats, strict=True)

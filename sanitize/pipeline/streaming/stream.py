@@ -866,7 +866,7 @@ def run_stream(
     if lines and inputs:
         raise UsageError(
             "--lines reads texts from standard input; lines of text files are documents of"
-            " `sanitize run --split lines`"
+            " `sanitize run --documents lines`"
         )
     if output is not None and not output.suffix:
         # a file ends with a batch, as only whole batches are acknowledged

@@ -39,10 +39,15 @@ _PATTERN_CHARACTERS = frozenset("*?[")
 def read_parquet_expression(files: Sequence[str], options: str = "") -> str:
     """SQL for the rows of these Parquet files. Each name is read literally: DuckDB takes a text for
     a pattern, and lists its folder, but not the field `filename` of a struct."""
+    return f"read_parquet({list_files(files)}, hive_partitioning = false{options})"
+
+
+def list_files(files: Sequence[str]) -> str:
+    """SQL for a list of files whose names are read literally."""
     listed = [quote_literal(file) for file in files]
     if any(_PATTERN_CHARACTERS & set(file) for file in files):
         listed = [f"{{'filename': {literal}}}" for literal in listed]
-    return f"read_parquet([{', '.join(listed)}], hive_partitioning = false{options})"
+    return f"[{', '.join(listed)}]"
 
 
 def is_encodable(text: str) -> bool:

@@ -3,6 +3,7 @@ and masks for their texts.
 
 A table that no stage has written yet is empty, with the columns of `table_schemas.py`. Some views
 are computed from others when a query uses them: `users` and `value_users` (statements of `sql/`),
+`sources` (the metadata of staged documents),
 `ngrams` (the words of all texts) and `parts` (the plan of the selected run). `users` and `ngrams`
 read raw texts: they count first and are masked afterwards, so that masks do not merge different
 words or ids.
@@ -34,6 +35,7 @@ from sanitize.storage.runs.run_folders import (
 from sanitize.storage.views.documents_view import documents_view
 from sanitize.storage.views.masks import UNMASKED_COLUMNS, mask_column
 from sanitize.storage.views.ngrams_view import ngrams_select
+from sanitize.storage.views.sources_view import sources_view
 from sanitize.storage.views.sql_text import (
     SqlView,
     empty_select,
@@ -79,6 +81,8 @@ def build_views(
         if paths
     }
     found["documents"] = documents_view(documents)
+    index = SavedIndex.read(work)
+    found["sources"] = sources_view(index.documents.files if index else ())
     found["parts"] = _parts_view(run)
     # over the raw rows of the documents, even if the view of that name is masked
     users = (
