@@ -221,18 +221,13 @@ def merge(
 @app.command("list")
 def list_command(as_json: JsonOption = False) -> None:
     """List the shipped recipes and the objectives."""
-    import importlib
 
     from . import objectives
     from .recipe import Recipe, list_recipes
 
     recipes = {name: Recipe.load(name).about for name in list_recipes()}
     losses = {
-        name: (
-            (importlib.import_module(f".objectives.{name}", __package__).__doc__ or "").partition(
-                "\n"
-            )[0]
-        )
+        name: (objectives.load_objective_class(name, "objective").__doc__ or "").partition("\n")[0]
         for name in objectives.list_objectives()
     }
     if as_json:

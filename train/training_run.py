@@ -51,6 +51,7 @@ from .model import (
 )
 from .objectives import Objective
 from .objectives.objective import TrainContext
+from .objectives.unlearning import UnlearningObjective
 from .processes import SingleProcess, detect_processes
 from .recipe import Recipe
 from .recipe_data import (
@@ -65,7 +66,6 @@ from .recipe_data import (
 from .run_errors import call_hook, resource_errors, user_code_errors
 from .token_files import TokenFiles, load_token_files, write_token_files
 from .trainer import Trainer, autocast_context, build_adamw
-from .unlearning_losses import UnlearningObjective
 
 TOKENS_FOLDER = "tokens"  # in the folder of a run until it is finished
 COMPILE_BACKEND = "inductor"
