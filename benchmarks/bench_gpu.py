@@ -11,7 +11,7 @@ benchmarks/results/gpu.json after each part.
 Without a GPU nothing is measured, and the exit code is 0. Parts: `loop`, tokens a second of
 `sanitize-train` in each setting, with MFU and peak memory; `trainer`, those of the Trainer of
 transformers with the same model, rows, optimizer and batches, and `loop_of_trainer`, the ratio;
-`precision`, losses in bf16 against float32; `processes`, losses of two processes (DDP, FSDP)
+`precision`, losses in bf16 against float32; `processes`, losses of two processes (DDP)
 against one; `private`, memory and speed of DP-SGD by rows of a micro-batch. Rates are medians of
 the logged ones after the first, which has the warm-up.
 """
@@ -170,32 +170,29 @@ class GpuBench:
         """Losses of two processes against one, in float32, and the rates of both."""
         run = {"precision": "float32", "batch": self.options.batch - self.options.batch % 2}
         expected = self.train("one", run=run)
-        found: dict[str, Any] = {"one": expected}
-        for parallel in ("ddp", "fsdp"):
-            recipe = {**self.recipe, "run": {**self.recipe["run"], **run, "parallel": parallel}}
-            (self.folder / "recipe.json").write_text(json.dumps(recipe))
-            script = self.folder / "train.py"
-            script.write_text(
-                "import json, sys\n"
-                "from sanitize import train\n"
-                "train.fit(json.load(open(sys.argv[1])), sys.argv[2])\n"
-            )
-            launcher = ["torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-            arguments = (script, self.folder / "recipe.json", self.folder / parallel)
-            subprocess.run(
-                [sys.executable, "-m", *launcher, *map(str, arguments)],
-                check=True,
-                cwd=runner.ROOT,
-                env={**os.environ, "PYTHONPATH": str(runner.ROOT), "OMP_NUM_THREADS": "1"},
-                stderr=subprocess.DEVNULL,
-            )
-            found[parallel] = read_log(self.folder / parallel)
-        found["largest_loss_difference_of_processes"] = max(
-            abs(first - second)
-            for parallel in ("ddp", "fsdp")
-            for first, second in zip(found[parallel]["losses"], expected["losses"], strict=True)
+        recipe = {**self.recipe, "run": {**self.recipe["run"], **run}}
+        (self.folder / "recipe.json").write_text(json.dumps(recipe))
+        script = self.folder / "train.py"
+        script.write_text(
+            "import json, sys\n"
+            "from sanitize import train\n"
+            "train.fit(json.load(open(sys.argv[1])), sys.argv[2])\n"
         )
-        return found
+        launcher = ["torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+        arguments = (script, self.folder / "recipe.json", self.folder / "two")
+        subprocess.run(
+            [sys.executable, "-m", *launcher, *map(str, arguments)],
+            check=True,
+            cwd=runner.ROOT,
+            env={**os.environ, "PYTHONPATH": str(runner.ROOT), "OMP_NUM_THREADS": "1"},
+            stderr=subprocess.DEVNULL,
+        )
+        two = read_log(self.folder / "two")
+        largest = max(
+            abs(first - second)
+            for first, second in zip(two["losses"], expected["losses"], strict=True)
+        )
+        return {"one": expected, "two": two, "largest_loss_difference_of_processes": largest}
 
     def measure_private(self) -> dict[str, Any]:
         """Memory and speed of DP-SGD by the number of rows whose gradients are held at once."""

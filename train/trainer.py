@@ -458,16 +458,13 @@ class Trainer:
         )
 
     def _has_finite_weights(self) -> bool:
-        """Whether all trained weights are finite numbers, in all processes."""
+        """Whether all trained weights are finite numbers; they are equal in all processes."""
         import torch
 
-        local = [
-            getattr(parameter, "to_local", lambda value=parameter: value)()
+        return all(
+            bool(torch.isfinite(parameter).all())
             for _, parameter in trainable_parameters(self.model)
-        ]
-        return not self.processes.all_reduce_sum(
-            {"not finite": float(not all(bool(torch.isfinite(value).all()) for value in local))}
-        )["not finite"]
+        )
 
 
 def describe_progress(entry: Mapping[str, Any], step_count: int, seconds_left: float) -> str:
