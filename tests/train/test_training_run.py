@@ -48,11 +48,7 @@ def read_log(run: Path) -> list[dict[str, Any]]:
     """The entries of a run's log, without its speed."""
     entries = [json.loads(line) for line in (run / "log.jsonl").read_text().splitlines()]
     return [
-        {
-            key: value
-            for key, value in entry.items()
-            if key not in ("tokens_per_s", "mfu", "memory_gb")
-        }
+        {key: value for key, value in entry.items() if key not in ("tokens_per_s", "memory_gb")}
         for entry in entries
     ]
 
