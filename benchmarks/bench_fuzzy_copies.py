@@ -13,8 +13,10 @@ true address above the mean of that of 64 decoys, which are recombined from the 
 addresses of the corpus, so that only what the model ties to the words counts; `rank` is the share
 of decoys that are less likely (0.5 is chance).
 
-`copies` is the number of exact copies that gives the same advantage, by linear interpolation over
-log2 of the number in `exact`, beyond both ends too. One variant is worth (copies - 1) / (n - 1)
+`copies` is the number of exact copies that gives the same gain over one occurrence, by linear
+interpolation over log2 of the number in `exact`, beyond both ends too. The gain is that over the
+addresses of the same way that occur once: their parts are as frequent in the corpus, which matters
+since variants are made of the parts of other addresses. One variant is worth (copies - 1) / (n - 1)
 exact copies, the measure of Shilov et al. 2024 (The Mosaic Memory of Large Language Models), and
 what an unrelated address in its place (`once`) is worth is subtracted. Intervals are the middle
 95 % of 1,000 bootstraps of addresses and seeds.
@@ -176,14 +178,14 @@ def score_addresses(model: LanguageModel, addresses: Addresses) -> F64:
     return np.array(scores, np.float64).reshape(len(addresses.values), 1 + DECOYS)
 
 
-def find_exact_copies(advantages: Sequence[float], exact: Sequence[float]) -> list[float]:
-    """The number of exact copies with the same advantage; the curve of exact copies is made
+def find_exact_copies(gains: Sequence[float], exact: Sequence[float]) -> list[float]:
+    """The number of exact copies with the same gain; the curve of exact copies is made
     non-decreasing first, and goes on beyond its ends with the slope of its whole."""
     curve, levels = np.maximum.accumulate(exact), np.log2(COUNTS)
     slope = (levels[-1] - levels[0]) / max(curve[-1] - curve[0], 1e-9)
     # np.interp needs rising points; of equal ones the first counts
     rising = [0, *(at for at in range(1, len(curve)) if curve[at] > curve[at - 1])]
-    asked = np.asarray(advantages, np.float64)
+    asked = np.asarray(gains, np.float64)
     found = np.interp(asked, curve[rising], levels[rising])
     found += np.minimum(asked - curve[0], 0) * slope + np.maximum(asked - curve[-1], 0) * slope
     return [float(one) for one in np.exp2(found)]
@@ -199,9 +201,10 @@ def summarize(advantages: Mapping[str, F64], ranks: Mapping[str, F64]) -> list[d
     with its interval. Arrays are [seeds, addresses]."""
 
     def measure_worth(chosen: Mapping[str, F64]) -> F64:
-        curves = {name: average_by_count(one) for name, one in chosen.items()}
+        means = {name: np.array(average_by_count(one)) for name, one in chosen.items()}
+        gains = {name: one - one[0] for name, one in means.items()}
         variants, unrelated = (
-            np.array(find_exact_copies(curves[name], curves["exact"])) for name in ("rmft", "once")
+            np.array(find_exact_copies(gains[name], gains["exact"])) for name in ("rmft", "once")
         )
         counts = np.array(COUNTS)
         return np.asarray((variants - unrelated)[1:] / (counts[1:] - 1), np.float64)
