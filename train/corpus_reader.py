@@ -327,9 +327,7 @@ def read_table(file: Path) -> pa.Table:
     """Return the table in a file of documents, with all its columns; InputRefused if it cannot be
     read."""
     try:
-        if file.name.endswith(".parquet"):
-            return pq.read_table(file, page_checksum_verification=True, partitioning=None)
-        if file.name.endswith((".jsonl.zst", ".mds")):
+        if file.name.endswith((".parquet", ".jsonl.zst", ".mds")):
             return Shard(file, 0, "").read()
         if file.name.endswith(".arrow"):
             with pa.memory_map(str(file)) as source:
