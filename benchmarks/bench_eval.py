@@ -22,7 +22,7 @@ import torch
 from transformers import GPT2Config, GPT2LMHeadModel
 
 from benchmarks import runner
-from sanitize.eval.language_model import LanguageModel, import_torch
+from sanitize.eval.language_model import LanguageModel
 from sanitize.eval.recollect_and_rank import (
     AttackSettings,
     MaskedRecords,
@@ -30,7 +30,7 @@ from sanitize.eval.recollect_and_rank import (
     compute_segment_losses,
     cut_segments,
 )
-from sanitize.train.model import train_tokenizer
+from sanitize.train.model import require_torch, train_tokenizer
 
 AIMS = {"batched_of_unbatched": 20.0, "ranked_together_of_one_by_one": 5.0}
 PROMPT, NEW, VOCABULARY = 50, 128, 1024
@@ -38,7 +38,7 @@ PROMPT, NEW, VOCABULARY = 50, 128, 1024
 
 def build_random_model(vocab_size: int, seed: int, **settings: Any) -> Any:
     """A GPT-2 of two layers with random weights."""
-    import_torch()
+    require_torch()
     torch.set_num_threads(1)
     torch.manual_seed(seed)
     config = GPT2Config(

@@ -11,7 +11,7 @@ benchmarks/results/gpu.json after each part.
 Without a GPU nothing is measured, and the exit code is 0. Parts: `loop`, tokens a second of
 `sanitize-train` in each setting, with MFU and peak memory; `trainer`, those of the Trainer of
 transformers with the same model, rows, optimizer and batches, and `loop_of_trainer`, the ratio;
-`precision`, losses in bf16 against float32; `processes`, losses of two processes (DDP, FSDP)
+`precision`, losses in bf16 against float32; `processes`, losses of two processes (DDP)
 against one; `private`, memory and speed of DP-SGD by rows of a micro-batch. Rates are medians of
 the logged ones after the first, which has the warm-up.
 """
@@ -36,7 +36,7 @@ import transformers
 
 from benchmarks import corpora, runner
 from sanitize import train
-from sanitize.train.model import build_model
+from sanitize.train.model import build_model, trainable_parameters
 from sanitize.train.recipe import Recipe
 from sanitize.train.recipe_data import get_tokenizer, read_recipe_documents
 
@@ -46,6 +46,20 @@ AIMS = {
     "largest_relative_loss_difference_of_bf16": 0.02,
 }
 LOGS = 6  # logged rates of a run; the first one is left out
+# dense bf16 FLOPs a second, from the vendors' data sheets, by a part of the device's name; the
+# first that matches
+PEAK_FLOPS = (
+    ("B200", 2.25e15),
+    ("H200", 989e12),
+    ("H100 NVL", 835e12),
+    ("H100 PCIe", 756e12),
+    ("H100", 989e12),
+    ("A100", 312e12),
+    ("A10G", 70e12),
+    ("L40S", 362e12),
+    ("L4", 121e12),
+    ("RTX 4090", 165.2e12),
+)
 
 
 class GpuBench:
@@ -84,7 +98,20 @@ class GpuBench:
         train.fit(recipe, folder)
         result = read_log(folder)
         shutil.rmtree(folder)
-        return result
+        return {**result, "mfu": self.compute_mfu(recipe, result["tokens_per_s"])}
+
+    def compute_mfu(self, table: dict[str, Any], tokens_per_s: float) -> float | None:
+        """Return the share of the device's peak of a training (model FLOPs utilization), None where
+        the peak is not known."""
+        peak = find_peak_flops(self.options.device)
+        if peak is None:
+            return None
+        recipe = Recipe.load(table)
+        tokenizer = get_tokenizer(recipe, read_recipe_documents(recipe, recipe.data.path))
+        model, context = build_model(
+            recipe.model, head="causal", tokenizer=tokenizer, seed=0, lora=recipe.lora
+        )
+        return tokens_per_s * count_flops_per_token(model, context) / peak
 
     def measure_loop(self) -> dict[str, Any]:
         """Speed in each setting of memory and speed."""
@@ -170,32 +197,29 @@ class GpuBench:
         """Losses of two processes against one, in float32, and the rates of both."""
         run = {"precision": "float32", "batch": self.options.batch - self.options.batch % 2}
         expected = self.train("one", run=run)
-        found: dict[str, Any] = {"one": expected}
-        for parallel in ("ddp", "fsdp"):
-            recipe = {**self.recipe, "run": {**self.recipe["run"], **run, "parallel": parallel}}
-            (self.folder / "recipe.json").write_text(json.dumps(recipe))
-            script = self.folder / "train.py"
-            script.write_text(
-                "import json, sys\n"
-                "from sanitize import train\n"
-                "train.fit(json.load(open(sys.argv[1])), sys.argv[2])\n"
-            )
-            launcher = ["torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-            arguments = (script, self.folder / "recipe.json", self.folder / parallel)
-            subprocess.run(
-                [sys.executable, "-m", *launcher, *map(str, arguments)],
-                check=True,
-                cwd=runner.ROOT,
-                env={**os.environ, "PYTHONPATH": str(runner.ROOT), "OMP_NUM_THREADS": "1"},
-                stderr=subprocess.DEVNULL,
-            )
-            found[parallel] = read_log(self.folder / parallel)
-        found["largest_loss_difference_of_processes"] = max(
-            abs(first - second)
-            for parallel in ("ddp", "fsdp")
-            for first, second in zip(found[parallel]["losses"], expected["losses"], strict=True)
+        recipe = {**self.recipe, "run": {**self.recipe["run"], **run}}
+        (self.folder / "recipe.json").write_text(json.dumps(recipe))
+        script = self.folder / "train.py"
+        script.write_text(
+            "import json, sys\n"
+            "from sanitize import train\n"
+            "train.fit(json.load(open(sys.argv[1])), sys.argv[2])\n"
         )
-        return found
+        launcher = ["torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+        arguments = (script, self.folder / "recipe.json", self.folder / "two")
+        subprocess.run(
+            [sys.executable, "-m", *launcher, *map(str, arguments)],
+            check=True,
+            cwd=runner.ROOT,
+            env={**os.environ, "PYTHONPATH": str(runner.ROOT), "OMP_NUM_THREADS": "1"},
+            stderr=subprocess.DEVNULL,
+        )
+        two = read_log(self.folder / "two")
+        largest = max(
+            abs(first - second)
+            for first, second in zip(two["losses"], expected["losses"], strict=True)
+        )
+        return {"one": expected, "two": two, "largest_loss_difference_of_processes": largest}
 
     def measure_private(self) -> dict[str, Any]:
         """Memory and speed of DP-SGD by the number of rows whose gradients are held at once."""
@@ -210,14 +234,43 @@ class GpuBench:
         return found
 
 
+def find_peak_flops(device: str) -> float | None:
+    """Return the peak of a device in bf16 FLOPs a second; None if it is not known."""
+    name = torch.cuda.get_device_name(0) if device == "cuda" else ""
+    return next((peak for part, peak in PEAK_FLOPS if part in name), None)
+
+
+def count_flops_per_token(model: Any, context: int) -> float:
+    """Return the FLOPs of training by a token (Chowdhery et al. 2022, PaLM, appendix B): 6 for each
+    weight of a matrix product, 2 forward and 4 backward, and 12 * layers * width * context for
+    attention; 4 for each weight below an adapter, which has no gradient. What gradient
+    checkpointing computes again is not counted."""
+    trained_names = {name for name, _ in trainable_parameters(model)}
+    matrices = {
+        name: parameter.numel()
+        for name, parameter in model.named_parameters()
+        if parameter.ndim > 1
+    }
+    head = model.get_output_embeddings()
+    for name, module in model.named_modules():
+        # a table that is read by row multiplies nothing, unless it is tied to the head
+        if isinstance(module, torch.nn.Embedding) and (
+            head is None or head.weight is not module.weight
+        ):
+            matrices.pop(f"{name}.weight", None)
+    trained = sum(count for name, count in matrices.items() if name in trained_names)
+    config = model.config
+    attention = 12 * config.num_hidden_layers * config.hidden_size * context
+    return float(6 * trained + 4 * (sum(matrices.values()) - trained) + attention)
+
+
 def read_log(folder: Path) -> dict[str, Any]:
-    """Return the rate of a run (median of the logged ones after the first), MFU and peak memory
-    where known, and its losses."""
+    """Return the rate of a run (median of the logged ones after the first), peak memory where
+    known, and its losses."""
     log = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
     later = log[1:] or log
     return {
         "tokens_per_s": statistics.median(entry["tokens_per_s"] for entry in later),
-        "mfu": statistics.median(entry["mfu"] for entry in later) if "mfu" in log[0] else None,
         "memory_gb": max(entry["memory_gb"] for entry in log) if "memory_gb" in log[0] else None,
         "losses": [round(entry["loss"], 6) for entry in log],
     }

@@ -36,7 +36,7 @@ from benchmarks import corpora, runner
 from benchmarks.bench_eval import generate_by_transformers
 from benchmarks.bench_train import TrainingBench
 from benchmarks.pretrained_model import DEFAULT_FOLDER
-from sanitize.eval.language_model import LanguageModel, import_torch
+from sanitize.eval.language_model import LanguageModel
 
 AIMS = {
     "train_of_plain": 0.95,
@@ -217,7 +217,7 @@ def measure_generation(model: Any, source: Path, repeat: int) -> dict[str, Any]:
 
 def measure_evaluation(path: Path, source: Path, repeat: int) -> dict[str, Any]:
     """Scoring and generation, with one loaded model."""
-    import_torch()[0].set_num_threads(1)
+    torch.set_num_threads(1)
     model = LanguageModel.load(path, "cpu")
     return measure_scoring(model, source, repeat) | measure_generation(model, source, repeat)
 

@@ -10,14 +10,14 @@ import dataclasses
 import functools
 import inspect
 import json
-import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+
+from sanitize.train.command_line import DefaultRunGroup, run_app
 
 JsonOption = Annotated[
     bool, typer.Option("--json", help="the whole report as one line on stdout; all else on stderr")
@@ -42,18 +42,9 @@ DeviceOption = Annotated[
 ]
 
 
-class _DefaultRunGroup(TyperGroup):
-    """Takes the first word as a command; if it is none, as the suite of `run`."""
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        if args and args[0] not in self.commands and not args[0].startswith("-"):
-            args = ["run", *args]
-        return super().resolve_command(ctx, args)
-
-
 app = typer.Typer(
     name="sanitize-eval",
-    cls=_DefaultRunGroup,
+    cls=DefaultRunGroup,
     help="Attack and measure trained models: sanitize-eval SUITE --out DIR.",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -567,25 +558,8 @@ def _print_reports(reports: list[dict[str, Any]], out: Path, as_json: bool) -> N
 
 
 def main() -> None:
-    """Entry point of the console script: every error becomes one line without values of the data,
-    and an exit code."""
-    from sanitize.errors import SanitizeError, internal_error
-    from sanitize.storage.files import open_closed_streams
-    from sanitize.train.stop_signals import end_on_signals
-
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
-    open_closed_streams()
-    try:
-        with end_on_signals("stopped; run the same command again to continue with the next metric"):
-            app()
-    except SystemExit:
-        raise
-    except SanitizeError as error:
-        typer.echo(f"error: {error}", err=True)
-        sys.exit(error.exit_code)
-    except BaseException as error:
-        typer.echo(f"error: {internal_error(error)}", err=True)
-        sys.exit(1)
+    """Entry point of the console script."""
+    run_app(app, "stopped; run the same command again to continue with the next metric")
 
 
 if __name__ == "__main__":

@@ -24,16 +24,10 @@ class EvaluationProgress:
         uses: Sequence[str],
         report: Callable[[str], None],
         *,
-        devices: int = 1,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         # metrics that are to be measured
-        self._waiting, self._report, self._devices, self._clock = (
-            list(uses),
-            report,
-            devices,
-            clock,
-        )
+        self._waiting, self._report, self._clock = list(uses), report, clock
         self._total = len(uses)
         self._seconds: dict[str, list[float]] = {}
         self._last_line = clock()
@@ -67,7 +61,7 @@ class EvaluationProgress:
             return None
         means = {use: sum(found) / len(found) for use, found in self._seconds.items()}
         unknown = sum(means.values()) / len(means)
-        return sum(means.get(use, unknown) for use in self._waiting) / self._devices
+        return sum(means.get(use, unknown) for use in self._waiting)
 
     def beat(self) -> None:
         """Report a line if `HEARTBEAT_S` seconds have passed since the last one."""

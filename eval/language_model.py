@@ -22,11 +22,22 @@ from typing import Any
 import numpy as np
 
 from sanitize.array_types import F32, Mask
-from sanitize.errors import MissingExtra, OutputBroken, ResourceError, UsageError, suggest_names
-from sanitize.storage.model_folders import describe_impossible_layers
+from sanitize.errors import (
+    InputRefused,
+    OutputBroken,
+    ResourceError,
+    UsageError,
+    suggest_names,
+)
 from sanitize.train import adapters
 from sanitize.train.device_memory import is_out_of_memory
-from sanitize.train.model_folders import describe_unreadable_model, has_finite_weights
+from sanitize.train.model import (
+    get_special_tokens,
+    load_model,
+    load_tokenizer,
+    read_architectures,
+    require_torch,
+)
 
 TokenIds = Sequence[int]
 DECODING_MODES = ("greedy", "sample", "beam")
@@ -45,7 +56,9 @@ def check_dtype(dtype: str) -> None:
 def resolve_device(device: str | None) -> str:
     """Return the name of the device; None: a GPU if available. UsageError for a device that this
     machine does not have."""
-    torch, _ = import_torch()
+    require_torch()
+    import torch
+
     if device is None:
         return "cuda" if torch.cuda.is_available() else "cpu"
     if device not in ("cpu", "cuda") and not (
@@ -203,7 +216,7 @@ class LanguageModel:
         or dtype does not exist, OutputBroken if files are missing or do not match each other,
         InputRefused if the base model of an adapter is not there.
         """
-        torch, transformers = import_torch()
+        require_torch()
         path = Path(checkpoint)
         if not path.is_dir():
             raise UsageError(
@@ -212,50 +225,16 @@ class LanguageModel:
             )
         device = ",".join(resolve_devices(device))
         check_dtype(dtype)
-        if adapters.is_adapter(path):
-            base = cls.load(adapters.find_base_folder(path), "cpu")
-            tokenizer = (
-                _load_tokenizer(path) if (path / "tokenizer.json").is_file() else base.tokenizer
-            )
-            merged = adapters.merge_adapter(base.model, path).to(getattr(torch, dtype))
-            return cls.from_loaded(merged, tokenizer, device, where=str(path), control=control)
-        if not (path / "config.json").is_file() or not any(path.glob("*.safetensors")):
-            raise OutputBroken(
-                f"{path}: no config.json with *.safetensors; weights in other formats are not read."
-                " Save the model again"
-            )
-        if problem := describe_impossible_layers(path):
-            raise OutputBroken(f"{path}: {problem}")
-        local = {"local_files_only": True, "trust_remote_code": False}
+        base = path
+        while adapters.is_adapter(base):
+            base = adapters.find_base_folder(base)
+        is_masked = any("MaskedLM" in name for name in read_architectures(base))
         try:
-            config = transformers.AutoConfig.from_pretrained(path, **local)
-            causal = not any("MaskedLM" in name for name in config.architectures or ())
-            model_class = (
-                transformers.AutoModelForCausalLM if causal else transformers.AutoModelForMaskedLM
-            )
-            model, loading_info = model_class.from_pretrained(
-                path,
-                config=config,
-                use_safetensors=True,
-                dtype=getattr(torch, dtype),
-                output_loading_info=True,
-                **local,
-            )
-        except Exception as error:  # transformers and safetensors raise many types
-            raise OutputBroken(f"{path}: {describe_unreadable_model(path, error)}") from None
-        if loading_info["missing_keys"]:
-            raise OutputBroken(
-                f"{path}: lacks {len(loading_info['missing_keys'])} weights of a"
-                f" {type(model).__name__}; its files are of another class"
-            )
-        if not has_finite_weights(model):
-            raise OutputBroken(
-                f"{path}: has weights that are not finite numbers; the training diverged, or the"
-                " file is damaged"
-            )
-        return cls.from_loaded(
-            model, _load_tokenizer(path), device, where=str(path), control=control
-        )
+            model = load_model(path, "masked" if is_masked else "causal", dtype=dtype)
+            tokenizer = load_tokenizer(path if (path / "tokenizer.json").is_file() else base)
+        except InputRefused as error:
+            raise OutputBroken(str(error)) from None
+        return cls.from_loaded(model, tokenizer, device, where=str(path), control=control)
 
     @classmethod
     def from_loaded(
@@ -315,21 +294,16 @@ class LanguageModel:
         return None if token is None else int(token)
 
     @property
+    def special_ids(self) -> tuple[list[int], list[int]]:
+        """Ids of the tokens that the tokenizer itself adds before and after every text."""
+        before, after = get_special_tokens(self.tokenizer, "masked")
+        return list(before), list(after)
+
+    @property
     def leading_ids(self) -> list[int]:
         """Ids of the tokens that the tokenizer itself adds before every text, as in training;
         usually none."""
-        text_ids, full_ids = (
-            self.encode(["a"])[0],
-            list(self.tokenizer("a", verbose=False)["input_ids"]),
-        )
-        return next(
-            (
-                full_ids[:at]
-                for at in range(len(full_ids))
-                if full_ids[at : at + len(text_ids)] == text_ids
-            ),
-            [],
-        )
+        return self.special_ids[0]
 
     @property
     def begin_ids(self) -> list[int]:
@@ -724,38 +698,6 @@ class LanguageModel:
             [[1] * len(row) + [0] * (width - len(row)) for row in rows], device=self.device
         )
         return ids, mask
-
-
-def import_torch() -> tuple[Any, Any]:
-    """Import torch and transformers, with progress bars and warnings off; MissingExtra if they are
-    not installed."""
-    try:
-        import torch
-        import transformers
-    except ImportError as error:
-        raise MissingExtra(error.name or "torch", "learn") from None
-    logging: Any = transformers.utils.logging
-    logging.disable_progress_bar()
-    logging.set_verbosity_error()
-    return torch, transformers
-
-
-def _load_tokenizer(path: Path) -> Any:
-    import transformers
-
-    if not (path / "tokenizer.json").is_file():
-        raise OutputBroken(
-            f"{path}: no tokenizer.json; expected a checkpoint with its tokenizer in Hugging Face"
-            " layout"
-        )
-    try:
-        return transformers.AutoTokenizer.from_pretrained(
-            path, local_files_only=True, trust_remote_code=False
-        )
-    except Exception as error:  # transformers and tokenizers raise many types
-        raise OutputBroken(
-            f"{path}: cannot be loaded as a tokenizer ({type(error).__name__})"
-        ) from None
 
 
 def _overlapping_windows(

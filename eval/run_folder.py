@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sanitize.errors import OutputBroken, UsageError
@@ -104,12 +103,6 @@ class RunFolder:
         return next(
             (one for one in self.checkpoints if one.name == final_name), self.checkpoints[-1]
         )
-
-    def list_seen_doc_ids(self, step: int) -> pa.Array:
-        """Return the `doc_id` of every document that was in a batch up to and including `step`, in
-        file order; none at step 0."""
-        table = read_first_steps(self.path)
-        return table.filter(pc.less_equal(table["first_step"], step))["doc_id"].combine_chunks()
 
 
 def read_first_steps(folder: Path) -> pa.Table:

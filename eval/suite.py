@@ -28,6 +28,7 @@ on them alone. Paths in a suite are relative to its file.
 
 from __future__ import annotations
 
+import json
 import time
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
@@ -41,10 +42,9 @@ from sanitize.errors import UsageError, describe_validation_error, suggest_names
 from sanitize.storage.files import parse_toml, read_regular_file
 from sanitize.storage.records.splits import TRAIN
 
-from .checkpoint_measurement import CheckpointMeasurer, MeasurementTask, measure_on_devices
 from .evaluation_progress import EvaluationProgress
-from .language_model import resolve_devices
-from .measurement_records import MeasurementRecords
+from .language_model import LanguageModel, resolve_devices
+from .measurement_records import Measurement, MeasurementRecords
 from .metric import EvalContext, Metric, describe_settings, load_metric, resolve_paths
 from .run_folder import Checkpoint, RunFolder
 from .texts_and_prompts import TextSection, count_addresses, read_texts, read_vault_addresses
@@ -267,72 +267,53 @@ def measure_runs(
     devices = resolve_devices(device)
     stored = MeasurementRecords(records, context, devices[0], dtype, with_leaks=leaks is not None)
     tasks = [
-        MeasurementTask(
-            run_name, run, checkpoint, metric_no, stored.make_name(metric, run, checkpoint)
-        )
+        (run_name, checkpoint, [stored.make_name(metric, run, checkpoint) for metric in metrics])
         for run_name, run in runs.items()
         for checkpoint in select_checkpoints(run, checkpoints)
-        for metric_no, metric in enumerate(metrics)
     ]
-    # the first of equal ones
+    # by the name of its record, so that what has the same result is measured once
     missing = {
-        task.record_name: task for task in reversed(tasks) if stored.find(task.record_name) is None
+        record_name: metric.use
+        for _, _, record_names in tasks
+        for metric, record_name in zip(metrics, record_names, strict=True)
+        if stored.find(record_name) is None
     }
-    missing_tasks = [task for task in tasks if missing.get(task.record_name) is task]
-    lines = EvaluationProgress(
-        [metrics[task.metric_no].use for task in missing_tasks], progress, devices=len(devices)
-    )
-    if len(devices) > 1 and missing_tasks:
-        workers = measure_on_devices(
-            devices,
-            metrics,
-            context,
-            missing_tasks,
-            dtype=dtype,
-            with_leaks=leaks is not None,
-            progress=lines,
-        )
-        for task, measured in workers:
-            stored.write(task.record_name, measured)
+    lines = EvaluationProgress(list(missing.values()), progress)
     for one in metrics:
         one.setup(context)
-    measurer = CheckpointMeasurer(metrics, devices[0], dtype, leaks is not None, lines.control)
     rows: dict[str, list[dict[str, Any]]] = {run_name: [] for run_name in runs}
-    last_path: Path | None = None
     with lines.heartbeat():
-        for task in tasks:
-            metric, checkpoint = metrics[task.metric_no], task.checkpoint
-            if checkpoint.path != last_path:
-                last_path = checkpoint.path
-                if len(devices) == 1:
-                    lines.note(f"{task.run_name}, {checkpoint.name} ({lines.describe()})")
-                losses = {
-                    "train_loss": checkpoint.train_loss,
-                    "validation_loss": checkpoint.validation_loss,
-                }
-                rows[task.run_name].append(
-                    {"step": checkpoint.step, "epoch": checkpoint.epoch, **losses}
-                )
-            recorded = stored.find(task.record_name)
-            if recorded is not None:
-                measured = recorded
-                metric.restore_state(measured.state)
-            else:
-                lines.begin(f"{task.run_name}, {checkpoint.name}", metric.use)
-                started = time.monotonic()
-                measured = measurer.measure(task)
-                lines.end(metric.use, time.monotonic() - started)
-                stored.write(task.record_name, measured)
-            if measured.result:
-                rows[task.run_name][-1][metric.use] = measured.result
-            if leaks is not None:
-                where = {
-                    "suite": name,
-                    "run": task.run_name,
-                    "step": checkpoint.step,
-                    "metric": metric.use,
-                }
-                leaks += [{**where, **leak} for leak in measured.leaks]
+        for run_name, checkpoint, record_names in tasks:
+            where = f"{run_name}, {checkpoint.name}"
+            model: LanguageModel | None = None  # only one fits into memory
+            lines.note(f"{where} ({lines.describe()})")
+            row: dict[str, Any] = {
+                "step": checkpoint.step,
+                "epoch": checkpoint.epoch,
+                "train_loss": checkpoint.train_loss,
+                "validation_loss": checkpoint.validation_loss,
+            }
+            rows[run_name].append(row)
+            for metric, record_name in zip(metrics, record_names, strict=True):
+                measured = stored.find(record_name)
+                if measured is not None:
+                    metric.restore_state(measured.state)
+                else:
+                    lines.begin(where, metric.use)
+                    started = time.monotonic()
+                    model = model or LanguageModel.load(
+                        checkpoint.path, ",".join(devices), dtype, control=lines.control
+                    )
+                    measured = measure_metric(
+                        metric, runs[run_name], checkpoint, model, with_leaks=leaks is not None
+                    )
+                    lines.end(metric.use, time.monotonic() - started)
+                    stored.write(record_name, measured)
+                if measured.result:
+                    row[metric.use] = measured.result
+                if leaks is not None:
+                    place = {"suite": name, "run": run_name, "step": checkpoint.step}
+                    leaks += [{**place, "metric": metric.use, **leak} for leak in measured.leaks]
     aggregates = {one.use: found for one in metrics if (found := one.aggregate(rows))}
     figures = [
         {**asdict(figure), "metric": one.use}
@@ -354,6 +335,22 @@ def measure_runs(
         "aggregates": aggregates,
         "figures": figures,
     }
+
+
+def measure_metric(
+    metric: Metric,
+    run: RunFolder,
+    checkpoint: Checkpoint,
+    model: LanguageModel,
+    *,
+    with_leaks: bool,
+) -> Measurement:
+    """Return what a metric measures at a checkpoint, as from a record."""
+    measured = metric.on_checkpoint(run, checkpoint, model)
+    # NaN and infinity are no JSON
+    result = json.loads(json.dumps(measured), parse_constant=lambda name: None)
+    leaks = [leak._asdict() for leak in metric.list_leaked_values()] if with_leaks else []
+    return Measurement(result=result, state=metric.save_state(), leaks=leaks)
 
 
 def select_checkpoints(run: RunFolder, checkpoints: str | int) -> tuple[Checkpoint, ...]:

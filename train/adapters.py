@@ -10,7 +10,6 @@ random and B = 0 before the first step. peft is imported where it is used.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -133,8 +132,8 @@ def merge_adapter(model: Any, folder: str | Path) -> Any:
         ) from None
 
 
-def save_adapter(model: Any, folder: Path, weights: Mapping[str, Any]) -> None:
-    """Write the adapter of a model into a folder, with these weights by name.
+def save_adapter(model: Any, folder: Path) -> None:
+    """Write the adapter of a model into a folder.
 
     The names of layers in its adapter_config.json are in order: peft keeps them as a set, and so in
     another order in each process.
@@ -142,7 +141,7 @@ def save_adapter(model: Any, folder: Path, weights: Mapping[str, Any]) -> None:
     with warnings.catch_warnings():
         # peft expects config.json beside the base's weights, which an adapter as base does not have
         warnings.simplefilter("ignore")
-        model.save_pretrained(folder, state_dict=dict(weights))
+        model.save_pretrained(folder)
     config = read_json(folder / CONFIG_FILE)
     assert config is not None, "written before"
     if isinstance(config["target_modules"], list):

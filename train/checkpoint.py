@@ -25,7 +25,6 @@ from .model import (
     read_stored_dtype,
     trainable_parameters,
 )
-from .processes import SingleProcess
 
 
 def format_checkpoint_name(step: int) -> str:
@@ -47,27 +46,10 @@ class CheckpointEvent:
 CheckpointHook = Callable[[CheckpointEvent], bool]
 
 
-def gather_checkpoint_weights(model: Any, processes: SingleProcess) -> dict[str, Any]:
-    """Return the weights that a checkpoint holds by name, tied ones as one tensor; only rank 0 gets
-    them. To be called by all processes."""
-    trained = {name for name, _ in trainable_parameters(model)} if has_adapter(model) else None
-    found: dict[str, Any] = {}
-    whole_by_address: dict[int, Any] = {}
-    for name, value in model.state_dict().items():
-        if trained is not None and name not in trained:
-            continue
-        local = value.to_local() if hasattr(value, "to_local") else value
-        if not local.numel() or local.data_ptr() not in whole_by_address:
-            whole_by_address[local.data_ptr()] = processes.gather_tensor(value)
-        found[name] = whole_by_address[local.data_ptr()]
-    return found
-
-
 def write_checkpoint(
     folder: Path,
     *,
     model: Any,
-    weights: Mapping[str, Any],
     tokenizer: Any,
     metadata: Mapping[str, Any],
     dtype: str = "float32",
@@ -75,34 +57,33 @@ def write_checkpoint(
     """Write a checkpoint into `folder`, named by its step, and return its path; an existing one of
     that name is replaced.
 
-    `weights` are those of `gather_checkpoint_weights`, written in `dtype`. Of a model with a LoRA
-    adapter only the adapter is written, in float32.
+    Weights are written in `dtype`. Of a model with a LoRA adapter only the adapter is written, in
+    float32.
     """
     path = folder / format_checkpoint_name(metadata["step"])
     temp_path = _make_temp_folder(path)
     if has_adapter(model):
-        save_adapter(model, temp_path, weights)
+        save_adapter(model, temp_path)
     else:
-        _save_model(model, temp_path, weights, dtype)
+        _save_model(model, temp_path, dtype)
     tokenizer.save_pretrained(temp_path)
     write_json(temp_path / "checkpoint.json", metadata)
     _commit_folder(temp_path, path)
     return path
 
 
-def _save_model(model: Any, path: Path, weights: Mapping[str, Any], dtype: str) -> None:
-    """Write a model with these weights, of which those in floating point are cast to `dtype`."""
+def _save_model(model: Any, path: Path, dtype: str) -> None:
+    """Write a model, its weights in floating point in `dtype`."""
     import torch
 
-    cast: dict[int, Any] = {}  # tied weights stay one tensor
-    for value in weights.values():
-        if id(value) not in cast:
-            cast[id(value)] = (
-                value.to(getattr(torch, dtype)) if value.is_floating_point() else value
-            )
-    model.save_pretrained(
-        path, state_dict={name: cast[id(value)] for name, value in weights.items()}
-    )
+    cast: dict[int, Any] = {}  # by address: tied weights stay one tensor
+    weights = model.state_dict()
+    for name, value in weights.items():
+        is_float = value.is_floating_point()
+        weights[name] = cast.setdefault(
+            value.data_ptr(), value.to(getattr(torch, dtype)) if is_float else value
+        )
+    model.save_pretrained(path, state_dict=weights)
     config = read_json(path / "config.json")
     if config is not None and config.get("dtype") != dtype:
         write_json(path / "config.json", {**config, "dtype": dtype})
@@ -127,53 +108,25 @@ def write_merged_model(adapter: str | Path, out: str | Path) -> Path:
     model = load_model(source, head)
     tokenizer = load_tokenizer(source if (source / "tokenizer.json").is_file() else base)
     temp_path = _make_temp_folder(path)
-    _save_model(
-        model,
-        temp_path,
-        gather_checkpoint_weights(model, SingleProcess("cpu")),
-        read_stored_dtype(source),
-    )
+    _save_model(model, temp_path, read_stored_dtype(source))
     tokenizer.save_pretrained(temp_path)
     _commit_folder(temp_path, path)
     return path
 
 
-def gather_state(
-    model: Any, optimizer: Any, parameter_names: Mapping[Any, str], processes: SingleProcess
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return trained weights and optimizer moments by name, as in `gather_checkpoint_weights`."""
-    # tied ones once
-    weights = {
-        name: processes.gather_tensor(parameter) for name, parameter in trainable_parameters(model)
-    }
-    moments = {
-        f"{parameter_names[parameter]}/{key}": processes.gather_tensor(value)
-        for parameter, entry in optimizer.state.items()
-        for key, value in entry.items()
-    }
-    return weights, moments
-
-
-def write_state(
-    folder: Path,
-    *,
-    weights: Mapping[str, Any],
-    moments: Mapping[str, Any],
-    metadata: Mapping[str, Any],
-) -> None:
-    """Write the state after `metadata["step"]` steps (what `gather_state` returned, numbers as
-    JSON) into `folder`; delete older ones."""
+def write_state(folder: Path, *, model: Any, optimizer: Any, metadata: Mapping[str, Any]) -> None:
+    """Write the state after `metadata["step"]` steps into `folder`: trained weights and optimizer
+    moments (`state.safetensors`), and numbers (`state.json`); delete older ones."""
     from safetensors.torch import save_file
 
     path = folder / format_checkpoint_name(metadata["step"])
     temp_path = _make_temp_folder(path)
+    tensors = {f"weights/{name}": value.detach() for name, value in trainable_parameters(model)}
+    for number, entry in optimizer.state_dict()["state"].items():
+        tensors |= {f"moments/{number}/{key}": value for key, value in entry.items()}
     save_file(
-        {name: value.cpu().contiguous() for name, value in weights.items()},
-        temp_path / "weights.safetensors",
-    )
-    save_file(
-        {name: value.cpu().contiguous() for name, value in moments.items()},
-        temp_path / "optimizer.safetensors",
+        {name: value.cpu().contiguous() for name, value in tensors.items()},
+        temp_path / "state.safetensors",
     )
     write_json(temp_path / "state.json", metadata)
     _commit_folder(temp_path, path)
@@ -198,37 +151,21 @@ def find_latest_state(folder: Path) -> dict[str, Any] | None:
     return {**info, "path": found[-1]}
 
 
-def load_state(
-    path: Path,
-    *,
-    model: Any,
-    optimizer: Any,
-    parameter_names: Mapping[Any, str],
-    processes: SingleProcess,
-) -> None:
+def load_state(path: Path, *, model: Any, optimizer: Any) -> None:
     """Restore model and optimizer from what `write_state` wrote; OutputBroken if a file is damaged
     or belongs to another model."""
     import torch
     from safetensors.torch import load_file
 
     try:
-        weights, moments = (
-            load_file(path / "weights.safetensors"),
-            load_file(path / "optimizer.safetensors"),
-        )
+        tensors, moments = load_file(path / "state.safetensors"), dict[int, dict[str, Any]]()
         with torch.no_grad():
             for name, parameter in trainable_parameters(model):
-                parameter.copy_(processes.distribute_tensor(weights[name], parameter))
-        by_name = {name: parameter for parameter, name in parameter_names.items()}
-        for moment_name, value in moments.items():
-            name, _, key = moment_name.rpartition("/")
-            parameter = by_name[name]
-            if key != "step":
-                optimizer.state[parameter][key] = processes.distribute_tensor(value, parameter)
-            else:  # as in torch: on the CPU, but for the fused optimizer
-                optimizer.state[parameter][key] = (
-                    value.to(parameter.device) if optimizer.defaults.get("fused") else value
-                )
+                parameter.copy_(tensors.pop(f"weights/{name}"))
+        for name, value in tensors.items():
+            _, number, key = name.split("/")
+            moments.setdefault(int(number), {})[key] = value
+        optimizer.load_state_dict({**optimizer.state_dict(), "state": moments})
     except Exception as error:  # safetensors raises errors of its own
         raise OutputBroken(
             f"{path}: cannot be resumed from ({type(error).__name__}); remove the folder to start"

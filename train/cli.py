@@ -4,13 +4,12 @@ line and sets the exit code."""
 from __future__ import annotations
 
 import json
-import os
-import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from typer.core import TyperGroup
+
+from .command_line import DefaultRunGroup, run_app
 
 JsonOption = Annotated[
     bool,
@@ -18,18 +17,9 @@ JsonOption = Annotated[
 ]
 
 
-class _DefaultRunGroup(TyperGroup):
-    """Takes the first word as a command; if it is none, as the recipe of `run`."""
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        if args and args[0] not in self.commands and not args[0].startswith("-"):
-            args = ["run", *args]
-        return super().resolve_command(ctx, args)
-
-
 app = typer.Typer(
     name="sanitize-train",
-    cls=_DefaultRunGroup,
+    cls=DefaultRunGroup,
     help=(
         "Train a language model on sanitized shards: sanitize-train RECIPE|NAME --out RUN. The same"
         " command again resumes."
@@ -221,18 +211,13 @@ def merge(
 @app.command("list")
 def list_command(as_json: JsonOption = False) -> None:
     """List the shipped recipes and the objectives."""
-    import importlib
 
     from . import objectives
     from .recipe import Recipe, list_recipes
 
     recipes = {name: Recipe.load(name).about for name in list_recipes()}
     losses = {
-        name: (
-            (importlib.import_module(f".objectives.{name}", __package__).__doc__ or "").partition(
-                "\n"
-            )[0]
-        )
+        name: (objectives.load_objective_class(name, "objective").__doc__ or "").partition("\n")[0]
         for name in objectives.list_objectives()
     }
     if as_json:
@@ -245,28 +230,8 @@ def list_command(as_json: JsonOption = False) -> None:
 
 
 def main() -> None:
-    """Entry point of the console script: every error becomes one line without values of the data,
-    and an exit code."""
-    from sanitize.errors import SanitizeError, internal_error
-    from sanitize.storage.files import open_closed_streams
-
-    from .stop_signals import end_on_signals
-
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
-    open_closed_streams()
-    try:
-        with end_on_signals(
-            "stopped; run the same command again to resume from the last saved state"
-        ):
-            app()
-    except SystemExit:
-        raise
-    except SanitizeError as error:
-        typer.echo(f"error: {error}", err=True)
-        sys.exit(error.exit_code)
-    except BaseException as error:
-        typer.echo(f"error: {internal_error(error)}", err=True)
-        sys.exit(1)
+    """Entry point of the console script."""
+    run_app(app, "stopped; run the same command again to resume from the last saved state")
 
 
 if __name__ == "__main__":

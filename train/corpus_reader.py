@@ -24,7 +24,12 @@ import pyarrow.parquet as pq
 from sanitize.core.text_cells import column_of_path
 from sanitize.errors import InputRefused, UsageError, suggest_names
 from sanitize.storage.corpus import Corpus, Shard
-from sanitize.storage.files import file_sha256, require_shallow_lines, stat_file
+from sanitize.storage.files import (
+    file_sha256,
+    read_regular_file,
+    require_shallow_lines,
+    stat_file,
+)
 from sanitize.storage.records.conversations import ChatTemplate, list_turns, read_mixed_lines
 from sanitize.storage.records.record_shapes import RecordShape, recognize_table
 from sanitize.storage.records.splits import TRAIN, select_split
@@ -322,9 +327,7 @@ def read_table(file: Path) -> pa.Table:
     """Return the table in a file of documents, with all its columns; InputRefused if it cannot be
     read."""
     try:
-        if file.name.endswith(".parquet"):
-            return pq.read_table(file, page_checksum_verification=True, partitioning=None)
-        if file.name.endswith((".jsonl.zst", ".mds")):
+        if file.name.endswith((".parquet", ".jsonl.zst", ".mds")):
             return Shard(file, 0, "").read()
         if file.name.endswith(".arrow"):
             with pa.memory_map(str(file)) as source:
@@ -428,3 +431,42 @@ def _join_prompts(columns: list[pa.ChunkedArray]) -> pa.ChunkedArray:
         for column in columns
     ]
     return pc.binary_join_element_wise(*parts, _EMPTY_STRING) if len(parts) > 1 else parts[0]
+
+
+def select_listed_documents(doc_ids: pa.Array, list_path: str | Path) -> npt.NDArray[np.bool_]:
+    """Return a mask of the documents that a list names; UsageError if it names none or an unknown
+    one (reported by line, not by id)."""
+    ids = [(number, line) for number, line in enumerate(read_lines(list_path), 1) if line]
+    if not ids:
+        raise UsageError(f"{list_path}: names no document; expected their ids, one a line")
+    is_known_id = pc.is_in(
+        pa.array([line for _, line in ids], pa.large_string()),
+        value_set=doc_ids.cast(pa.large_string()),
+    )
+    missing = [
+        number
+        for (number, _), is_known in zip(ids, is_known_id.to_pylist(), strict=True)
+        if not is_known
+    ]
+    if missing:
+        raise UsageError(
+            f"{list_path}: line {missing[0]} names a document that the data does not have"
+            f" ({len(missing)} of {len(ids)} lines do); expected ids of the column doc_id, as"
+            " `sanitize subject --documents` writes them"
+        )
+    found = pc.is_in(
+        doc_ids.cast(pa.large_string()),
+        value_set=pa.array([line for _, line in ids], pa.large_string()),
+    )
+    return np.asarray(found.to_numpy(zero_copy_only=False), bool)
+
+
+def read_lines(path: str | Path) -> list[str]:
+    """Return the lines of a text file, empty ones included; InputRefused if it cannot be read."""
+    try:
+        return [line.strip("\r\n") for line in read_regular_file(Path(path)).decode().split("\n")]
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputRefused(
+            f"{path}: cannot be read ({type(error).__name__}); expected a text file in UTF-8, one"
+            " entry a line"
+        ) from None

@@ -7,6 +7,7 @@ files.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 from collections.abc import Iterable, Iterator
@@ -198,8 +199,9 @@ def load_model(
     dropout: float | None = None,
     labels: tuple[str, ...] = (),
     pad_id: int | None = None,
+    dtype: str = "float32",
 ) -> Any:
-    """Load the model of a local folder in float32, a LoRA adapter merged into its base.
+    """Load the model of a local folder, a LoRA adapter merged into its base in float32.
 
     Raises InputRefused if none can be read without running foreign code, or an adapter has no base.
     """
@@ -211,7 +213,7 @@ def load_model(
         base = load_model(
             find_base_folder(folder), head, dropout=dropout, labels=labels, pad_id=pad_id
         )
-        return merge_adapter(base, folder)
+        return merge_adapter(base, folder).to(getattr(torch, dtype))
     if not (folder / "config.json").is_file():
         raise InputRefused(
             f"{folder}: no config.json; expected a local model in Hugging Face layout (models are"
@@ -243,7 +245,7 @@ def load_model(
             local_files_only=True,
             trust_remote_code=False,
             use_safetensors=True,
-            dtype=torch.float32,
+            dtype=getattr(torch, dtype),
             output_loading_info=True,
         )
     except Exception as error:  # transformers raises many types
@@ -457,9 +459,10 @@ def freeze_layers(model: Any, top_layers: int | None, *, train_head: bool = Fals
             parameter.requires_grad_(True)
 
 
-def add_neftune_noise(model: Any, alpha: float) -> Any:
-    """Add NEFTune noise to the model's input embeddings during training; returns a handle whose
-    `remove()` ends it.
+@contextlib.contextmanager
+def add_neftune_noise(model: Any, alpha: float) -> Iterator[None]:
+    """Add NEFTune noise to the model's input embeddings during training within the block; none if
+    `alpha` is 0.
 
     Jain et al. 2023: e + U(-1, 1) * alpha / sqrt(L * d), with L the row length including padding
     and d the embedding width.
@@ -472,7 +475,11 @@ def add_neftune_noise(model: Any, alpha: float) -> Any:
         scale = alpha / (embeddings.shape[1] * embeddings.shape[2]) ** 0.5
         return embeddings + torch.empty_like(embeddings).uniform_(-1, 1) * scale
 
-    return model.get_input_embeddings().register_forward_hook(noise)
+    if not alpha:
+        yield
+        return
+    with model.get_input_embeddings().register_forward_hook(noise):
+        yield
 
 
 def trainable_parameters(model: Any) -> Iterator[tuple[str, Any]]:

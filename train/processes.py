@@ -1,10 +1,9 @@
 """The processes of a training run: a single one, or several that torchrun or `accelerate launch`
 started, one per GPU.
 
-Several processes hold a copy of the model each (`DataParallel`, torch's DistributedDataParallel),
-or a share of each weight, gradient and moment (`ShardedDataParallel`, torch's `fully_shard`,
-FSDP2). Both give each step the gradient of all its rows. A launcher ends all processes if one of
-them dies; the same command resumes from the last saved state.
+Several processes hold a copy of the model each (torch's DistributedDataParallel), and each step has
+the gradient of all its rows. A launcher ends all processes if one of them dies; the same command
+resumes from the last saved state.
 """
 
 from __future__ import annotations
@@ -13,12 +12,9 @@ import atexit
 import contextlib
 import datetime
 import os
-from collections.abc import Iterator
 from typing import Any
 
 from sanitize.errors import UsageError
-
-from .model import get_layers
 
 # rank 0 reads and tokenizes while the others wait; a launcher notices dead processes at once
 _TIMEOUT = datetime.timedelta(hours=12)
@@ -42,7 +38,6 @@ class SingleProcess:
     """
 
     rank, world_size = 0, 1
-    is_sharded = False  # true if a process holds a share of each weight only
 
     def __init__(self, device: str) -> None:
         import torch
@@ -74,15 +69,6 @@ class SingleProcess:
     def all_reduce_sum(self, values: dict[str, float]) -> dict[str, float]:
         """Return the values by name, summed over all processes."""
         return values
-
-    def gather_tensor(self, tensor: Any) -> Any:
-        """Return the whole of a weight or moment, detached. To be called by all processes."""
-        return tensor.detach()
-
-    def distribute_tensor(self, whole: Any, like: Any) -> Any:
-        """Return this process's part of a weight or moment whose whole every process has, placed as
-        the parameter `like`."""
-        return whole.to(like.device)
 
     def barrier(self) -> None:
         """Wait until all processes have reached this call."""
@@ -131,78 +117,11 @@ class DataParallel(SingleProcess):
         self.all_reduce_sum({"barrier": 0.0})
 
 
-class ShardedDataParallel(DataParallel):
-    """Processes with a share of each weight, gradient and moment; the weights of a layer are
-    gathered while it computes (FSDP2).
-
-    They are gathered in bfloat16 where steps are computed in it; shares, gradients and moments stay
-    float32.
-    """
-
-    is_sharded = True
-
-    def __init__(self, device: str, *, precision: str) -> None:
-        super().__init__(device)
-        self._bf16 = uses_bf16(precision, self.device)
-
-    def wrap_model(self, model: Any) -> Any:
-        import torch
-        from torch.distributed.device_mesh import init_device_mesh
-        from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
-
-        mesh = init_device_mesh(self.device.type, (self.world_size,))
-        policy = (
-            MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
-            if self._bf16
-            else MixedPrecisionPolicy()
-        )
-        for layer in get_layers(model):
-            fully_shard(layer, mesh=mesh, mp_policy=policy)
-        # true: else weights outside the layers would stay gathered after a validation, which has no
-        # backward pass
-        return fully_shard(model, mesh=mesh, mp_policy=policy, reshard_after_forward=True).to(
-            self.device
-        )
-
-    @contextlib.contextmanager
-    def no_sync(self, model: Any) -> Iterator[None]:
-        model.set_requires_gradient_sync(False)
-        try:
-            yield
-        finally:
-            model.set_requires_gradient_sync(True)
-
-    def gather_tensor(self, tensor: Any) -> Any:
-        from torch.distributed.tensor import DTensor
-
-        whole = tensor.full_tensor().detach() if isinstance(tensor, DTensor) else tensor.detach()
-        return whole.cpu() if self.is_main else whole.new_empty(0)  # one process writes
-
-    def distribute_tensor(self, whole: Any, like: Any) -> Any:
-        from torch.distributed.tensor import DTensor, distribute_tensor
-
-        if not isinstance(like, DTensor):
-            return whole.to(like.device)
-        return distribute_tensor(
-            whole.to(self.device), like.device_mesh, like.placements, src_data_rank=None
-        )
-
-
-def detect_processes(
-    device: str, *, parallel: str = "ddp", precision: str = "auto"
-) -> SingleProcess:
+def detect_processes(device: str) -> SingleProcess:
     """Return the processes that a launcher started (WORLD_SIZE > 1 in the environment), else
-    `SingleProcess` on the device.
-
-    `parallel` is "ddp" or "fsdp", `precision` as in a recipe.
-    """
-    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
-        return SingleProcess(device)
-    return (
-        ShardedDataParallel(device, precision=precision)
-        if parallel == "fsdp"
-        else DataParallel(device)
-    )
+    `SingleProcess` on the device."""
+    is_launched = int(os.environ.get("WORLD_SIZE", "1")) > 1
+    return DataParallel(device) if is_launched else SingleProcess(device)
 
 
 def _destroy_process_group() -> None:

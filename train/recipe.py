@@ -165,10 +165,6 @@ class TrainingSettings(_RecipeSection):
     gradient_checkpointing: bool = False
     compile: bool = False  # compile each layer by torch.compile: faster after the first steps
     device: str = "auto"  # auto: cuda if available, else cpu
-    parallel: Literal["ddp", "fsdp"] = (
-        # of several processes: a copy of the model each, or a share of each weight (fully_shard)
-        "ddp"
-    )
     # epochs between checkpoints; 0 keeps the first and the last only
     checkpoint_every: float = Field(default=0.1, ge=0)
     checkpoint_dtype: Literal["model", "float32", "bfloat16"] = (
@@ -318,7 +314,7 @@ _KEYS_NOT_HASHED = {
     "data": ("path", "validation", "leave_out", "chat_template"),
     "model": ("path",),
     "tokenizer": ("path", "corpus"),
-    "run": ("device", "state_every", "log_every", "parallel", "compile", "gradient_checkpointing"),
+    "run": ("device", "state_every", "log_every", "compile", "gradient_checkpointing"),
 }
 
 

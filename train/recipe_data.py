@@ -19,7 +19,7 @@ from sanitize.storage.records.conversations import PLAIN_TEMPLATE, ChatTemplate
 
 from .adapters import find_base_folder, is_adapter
 from .batches import LANE_LIMIT, BatchPlan, BatchStream, TokenRows, draw_permutation, pack_rows
-from .corpus_reader import DocumentTable, read_documents
+from .corpus_reader import DocumentTable, read_documents, select_listed_documents
 from .model import (
     DEFAULT_CONTEXT,
     get_special_tokens,
@@ -31,7 +31,6 @@ from .noise import NOISE_VERSION
 from .objectives import Objective
 from .recipe import Recipe
 from .tokenization import tokenize_documents
-from .unlearning_losses import select_listed_documents
 
 
 def read_recipe_documents(

@@ -14,11 +14,9 @@ import contextlib
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-
-from sanitize.errors import UsageError
 
 from .batches import BatchPlan, TokenRows, splitmix64
 from .dp_sgd import DpSgdStep, PerSampleGradients, PoissonBatchPlan
@@ -26,16 +24,14 @@ from .model import add_neftune_noise, trainable_parameters
 from .noise import SLOW_NOISE_WEIGHTS, choose_noise_device
 from .objectives.objective import IGNORE_INDEX, BatchArrays, Objective
 from .processes import SingleProcess, uses_bf16
-from .throughput import Throughput, count_flops_per_token, find_peak_flops, format_duration
+from .step_log import LOG_DIGITS, RunningMean, StepLog, check_finite_loss
 
 if TYPE_CHECKING:
     from .recipe import PrivacySettings, TrainingSettings
 
 LANE_STEP = 4  # a lane of `splitmix64`
-LOG_DIGITS = 12  # decimal places of logged numbers
-FIRST_STEPS = 20  # steps over which the loss should not rise
-HEARTBEAT_S = 30.0  # seconds between two lines about a run
-_RISE = 1.1  # times the loss of the first step, by more than the noise between batches
+# the numbers of a state before the first step
+NEW_RUN = {"step": 0, "tokens": 0, "seconds": 0.0, "logged": {}, "since": {}, "stopped": False}
 
 
 def compute_learning_rate(settings: TrainingSettings, steps_done: int, step_count: int) -> float:
@@ -74,35 +70,6 @@ def build_adamw(model: Any, settings: TrainingSettings) -> Any:
     )
 
 
-@dataclass
-class RunningMean:
-    """Running sums and counts by name, and their means. Sums may be tensors on the device: they are
-    only synchronized when read."""
-
-    sums: dict[str, Any] = field(default_factory=dict)
-    counts: dict[str, float] = field(default_factory=dict)
-
-    def update(self, sums: Mapping[str, Any], counts: Mapping[str, float]) -> None:
-        """Add the sums and counts of one step."""
-        for name, value in sums.items():
-            self.sums[name] = self.sums.get(name, 0.0) + value
-            self.counts[name] = self.counts.get(name, 0.0) + counts[name]
-
-    def means(self) -> dict[str, float]:
-        """Return the mean by name; 0 where nothing was counted, never NaN."""
-        return {
-            name: float(value) / self.counts[name] if self.counts[name] else 0.0
-            for name, value in self.sums.items()
-        }
-
-    def state_dict(self) -> dict[str, dict[str, float]]:
-        """Return sums and counts as plain numbers, for JSON; exact, since sums are float64."""
-        return {
-            "sums": {name: float(value) for name, value in self.sums.items()},
-            "counts": dict(self.counts),
-        }
-
-
 @dataclass(frozen=True, repr=False)
 class Trainer:
     """One training run: model, data, settings, and callbacks for log, checkpoints and states.
@@ -122,7 +89,7 @@ class Trainer:
     on_log: Callable[[dict[str, Any]], None] = lambda entry: None
     on_checkpoint: Callable[[dict[str, Any]], bool] = lambda info: False  # true stops the run
     on_state: Callable[[dict[str, Any]], None] = lambda info: None
-    # lines for people: warnings, and where the run is every `HEARTBEAT_S` seconds
+    # lines for people: warnings, and where the run is every `step_log.HEARTBEAT_S` seconds
     on_progress: Callable[[str], None] = lambda line: None
 
     def train(self, resume_state: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -133,97 +100,47 @@ class Trainer:
         """
         import torch
 
-        info = dict(
-            resume_state
-            or {"step": 0, "tokens": 0, "seconds": 0.0, "logged": {}, "since": {}, "stopped": False}
+        info = dict(resume_state or NEW_RUN)
+        before_s, began = info["seconds"], time.perf_counter()
+        log = StepLog(
+            info,
+            step_count=self.batch_plan.step_count,
+            lr=self.settings.lr,
+            report=self.on_progress,
         )
-        seconds_before, started = info["seconds"], time.perf_counter()
-        logged, since = RunningMean(**info["logged"]), RunningMean(**info["since"])
         checkpoint_steps = set(self.batch_plan.checkpoint_steps(self.settings.checkpoint_every))
-        noise_handle = (
-            add_neftune_noise(self.model, self.settings.noise_alpha)
-            if self.settings.noise_alpha
-            else None
-        )
-        lengths = self.rows.lengths
-        private_step, first_losses = self._build_private_step(), list[float]()
-        throughput, first_step = self._build_throughput(), info["step"]
-        last_line = started
+        private_step, lengths = self._build_private_step(), self.rows.lengths
         devices = [self.processes.device] if self.processes.device.type == "cuda" else []
-        end = first_step if info["stopped"] else self.batch_plan.step_count
-        with torch.random.fork_rng(devices=devices):  # the caller's random state does not change
+        # the caller's random state does not change
+        with (
+            add_neftune_noise(self.model, self.settings.noise_alpha),
+            torch.random.fork_rng(devices),
+        ):
             self.model.train()
-            for step in range(first_step, end):
-                sums, weights = (
-                    self._forward_backward(step)
-                    if private_step is None
-                    else private_step.set_gradients(step)
-                )
-                self._optimizer_step(step)
-                done = step + 1
-                if len(first_losses) == step < FIRST_STEPS:  # a resumed run has none
-                    first_losses.append(
-                        sum(
-                            float(value) / max(weights[name], 1.0)
-                            for name, value in sums.items()
-                            if name == "loss"
-                        )
-                    )
-                    if done == min(FIRST_STEPS, self.batch_plan.step_count) and (
-                        warning := describe_rise(first_losses, self.settings.lr)
-                    ):
-                        self.on_progress(warning)
-                tokens = int(lengths[self.batch_plan.get_step_rows(step)].sum())
-                info["tokens"] += tokens
-                throughput.add(tokens)
-                logged.update(sums, weights)
-                since.update(sums, weights)
-                if done % self.settings.log_every == 0 or done == self.batch_plan.step_count:
-                    entry = self._log_step(done, logged, info["tokens"], throughput)
-                    logged = RunningMean()
-                    now = time.perf_counter()
-                    if now - last_line >= HEARTBEAT_S and done not in checkpoint_steps:
-                        # a checkpoint has a line of its own
-                        steps_left = self.batch_plan.step_count - done
-                        self.on_progress(
-                            describe_progress(
-                                entry,
-                                self.batch_plan.step_count,
-                                steps_left * (now - started) / (done - first_step),
-                            )
-                        )
-                        last_line = now
-                is_checkpoint, paused = done in checkpoint_steps, time.perf_counter()
-                if is_checkpoint:
-                    loss = since.means().get("loss")
-                    # losses are computed before an update and logged every few steps: check the
-                    # weights, too
-                    check_finite_loss(loss if self._has_finite_weights() else math.nan, done)
-                    stop = self.on_checkpoint(
-                        self.build_checkpoint_metadata(done, info["tokens"], loss)
-                    )
-                    info["stopped"] = bool(
-                        self.processes.all_reduce_sum({"stop": float(stop)})["stop"]
-                    )
-                    since = RunningMean()
-                    last_line = time.perf_counter()
-                    self.model.train()
-                if is_checkpoint or (
-                    self.settings.state_every and done % self.settings.state_every == 0
-                ):
-                    seconds = seconds_before + time.perf_counter() - started
-                    info |= {
-                        "step": done,
-                        "seconds": seconds,
-                        "logged": logged.state_dict(),
-                        "since": since.state_dict(),
-                    }
-                    self.on_state(dict(info))
-                    throughput.exclude(time.perf_counter() - paused)
+            for step in range(info["step"], self.batch_plan.step_count):
                 if info["stopped"]:
                     break
-        if noise_handle is not None:
-            noise_handle.remove()
+                if private_step is None:
+                    sums, counts = self._forward_backward(step)
+                else:
+                    sums, counts = private_step.set_gradients(step)
+                self._optimizer_step(step)
+                done, tokens = step + 1, int(lengths[self.batch_plan.get_step_rows(step)].sum())
+                log.add_step(step, sums, counts, tokens)
+                is_checkpoint = done in checkpoint_steps
+                if done % self.settings.log_every == 0 or done == self.batch_plan.step_count:
+                    entry = self._log_step(done, log)
+                    if not is_checkpoint:  # which has a line of its own
+                        log.report_entry(entry)
+                paused = time.perf_counter()
+                if is_checkpoint:
+                    info["stopped"] = self._write_checkpoint(done, log)
+                every = self.settings.state_every
+                if is_checkpoint or (every and done % every == 0):
+                    info |= {"step": done, **log.state_dict()}
+                    info["seconds"] = before_s + time.perf_counter() - began
+                    self.on_state(dict(info))
+                    log.exclude(time.perf_counter() - paused, has_line=is_checkpoint)
         return info
 
     def build_checkpoint_metadata(
@@ -414,93 +331,37 @@ class Trainer:
     def _autocast(self) -> Any:
         return autocast_context(self.settings, self.processes.device)
 
-    def _log_step(
-        self, steps_done: int, running_mean: RunningMean, tokens: int, throughput: Throughput
-    ) -> dict[str, Any]:
+    def _log_step(self, steps_done: int, log: StepLog) -> dict[str, Any]:
         """Log the means since the last logged step, with the speed; return the entry."""
         import torch
 
-        means = running_mean.means()
-        factors = self.objective.loss_weights()
-        loss = sum(factors.get(name, 1.0) * value for name, value in means.items())
-        check_finite_loss(loss, steps_done)
-        means_by_name = (
-            {name: round(value, LOG_DIGITS) for name, value in means.items()}
-            if len(means) > 1
-            else {}
+        epoch = steps_done / self.batch_plan.steps_per_epoch
+        entry: dict[str, Any] = log.make_entry(steps_done, epoch, self.objective.loss_weights())
+        entry["lr"] = compute_learning_rate(
+            self.settings, steps_done - 1, self.batch_plan.step_count
         )
-        entry: dict[str, Any] = {
-            "step": steps_done,
-            "epoch": round(steps_done / self.batch_plan.steps_per_epoch, LOG_DIGITS),
-            "loss": round(loss, LOG_DIGITS),
-            "tokens": tokens,
-        }
-        entry |= {
-            "lr": compute_learning_rate(self.settings, steps_done - 1, self.batch_plan.step_count),
-            **({"parts": means_by_name} if means_by_name else {}),
-            **throughput.read(),
-        }
         if self.processes.device.type == "cuda":
-            entry["memory_gb"] = round(
-                torch.cuda.max_memory_allocated(self.processes.device) / 1e9, 2
-            )
+            used = torch.cuda.max_memory_allocated(self.processes.device)
+            entry["memory_gb"] = round(used / 1e9, 2)
         self.on_log(entry)
         return entry
 
-    def _build_throughput(self) -> Throughput:
-        """Return the measurement of speed; MFU only where the device's peak and the cost of a token
-        are known."""
-        peak = find_peak_flops(self.processes.device)
-        context = int(self.rows.lengths.max(initial=0))
-        return Throughput(
-            flops_per_token=None if peak is None else count_flops_per_token(self.model, context),
-            peak_flops=None if peak is None else peak * self.processes.world_size,
-        )
+    def _write_checkpoint(self, steps_done: int, log: StepLog) -> bool:
+        """Call `on_checkpoint`; return whether any process asks to stop."""
+        loss = log.begin_checkpoint()
+        # losses are computed before an update and logged every few steps: check the weights, too
+        check_finite_loss(loss if self._has_finite_weights() else math.nan, steps_done)
+        stop = self.on_checkpoint(self.build_checkpoint_metadata(steps_done, log.tokens, loss))
+        self.model.train()
+        return bool(self.processes.all_reduce_sum({"stop": float(stop)})["stop"])
 
     def _has_finite_weights(self) -> bool:
-        """Whether all trained weights are finite numbers, in all processes."""
+        """Whether all trained weights are finite numbers; they are equal in all processes."""
         import torch
 
-        local = [
-            getattr(parameter, "to_local", lambda value=parameter: value)()
+        return all(
+            bool(torch.isfinite(parameter).all())
             for _, parameter in trainable_parameters(self.model)
-        ]
-        return not self.processes.all_reduce_sum(
-            {"not finite": float(not all(bool(torch.isfinite(value).all()) for value in local))}
-        )["not finite"]
-
-
-def describe_progress(entry: Mapping[str, Any], step_count: int, seconds_left: float) -> str:
-    """Return a line for people from an entry of the log."""
-    mfu = f", {entry['mfu']:.0%} of the peak (MFU)" if "mfu" in entry else ""
-    return (
-        f"step {entry['step']} of {step_count}, epoch {entry['epoch']:.2f}: loss"
-        f" {entry['loss']:.4f}, {entry['tokens_per_s']:,.0f} tokens/s{mfu},"
-        f" {format_duration(seconds_left)} left"
-    )
-
-
-def describe_rise(losses: Sequence[float], lr: float) -> str:
-    """Return a warning if the losses of the first steps rise, which happens if the learning rate is
-    too high for the model; else ""."""
-    last = losses[-5:]
-    mean = sum(last) / len(last)
-    if len(losses) < 10 or not 0 < losses[0] * _RISE < mean:
-        return ""
-    return (
-        f"warning: the loss rose from {losses[0]:.2f} at the first step to {mean:.2f} at steps"
-        f" {len(losses) - 4} to {len(losses)}. run.lr = {lr:g} is probably too high for this model;"
-        " a pretrained one takes 1e-5 to 2e-4"
-    )
-
-
-def check_finite_loss(loss: float | None, steps_done: int) -> None:
-    """Raise UsageError if the loss after `steps_done` steps is NaN or infinite, so that no such
-    checkpoint is written."""
-    if loss is not None and not math.isfinite(loss):
-        raise UsageError(
-            f"the loss is not a finite number any more at step {steps_done}; lower run.lr, or set"
-            " run.clip"
         )
 
 

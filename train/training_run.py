@@ -47,10 +47,10 @@ from .model import (
     read_stored_dtype,
     require_torch,
     tokenizer_sha256,
-    trainable_parameters,
 )
 from .objectives import Objective
 from .objectives.objective import TrainContext
+from .objectives.unlearning import UnlearningObjective
 from .processes import SingleProcess, detect_processes
 from .recipe import Recipe
 from .recipe_data import (
@@ -65,7 +65,6 @@ from .recipe_data import (
 from .run_errors import call_hook, resource_errors, user_code_errors
 from .token_files import TokenFiles, load_token_files, write_token_files
 from .trainer import Trainer, autocast_context, build_adamw
-from .unlearning_losses import UnlearningObjective
 
 TOKENS_FOLDER = "tokens"  # in the folder of a run until it is finished
 COMPILE_BACKEND = "inductor"
@@ -129,9 +128,7 @@ def fit(
     hook = _load_early_stop(recipe) if hook is None else hook
     require_torch()
     with _run_folder_lock(folder), user_code_errors(recipe), resource_errors(folder, recipe):
-        processes = detect_processes(
-            recipe.run.device, parallel=recipe.run.parallel, precision=recipe.run.precision
-        )
+        processes = detect_processes(recipe.run.device)
         report = progress if progress is not None and processes.is_main else lambda line: None
         run = _TrainingRun(recipe, folder, processes, hook or _never_stop, report)
         return TrainingResult.from_dict(run.execute())
@@ -159,11 +156,6 @@ class _TrainingRun:
             raise UsageError(
                 "private training and unlearning run in one process only; start this recipe without"
                 " a launcher"
-            )
-        if self.processes.is_sharded and self.hook is not _never_stop:
-            raise UsageError(
-                'run.parallel = "fsdp": a hook (run.early_stop) needs a whole model, but each'
-                " process has a part; use ddp"
             )
         prepared = self._prepare(objective) if self.processes.is_main else None
         # the others wait until rank 0 has read, checked and tokenized the data
@@ -230,8 +222,6 @@ class _TrainingRun:
                 state["path"],
                 model=model,
                 optimizer=optimizer,
-                parameter_names=writer.parameter_names,
-                processes=self.processes,
             )
             state = {
                 key: state[key]
@@ -539,7 +529,6 @@ class _RunWriter:
         )
         path, dtype = run.recipe.model.path, run.recipe.run.checkpoint_dtype
         self._dtype = dtype if dtype != "model" else read_stored_dtype(path) if path else "float32"
-        self.parameter_names = {parameter: name for name, parameter in trainable_parameters(model)}
 
     def append_log(self, entry: dict[str, Any]) -> None:
         """Append one line to log.jsonl."""
@@ -547,23 +536,18 @@ class _RunWriter:
             checkpoint.append_log_entry(self._run.folder / "log.jsonl", entry)
 
     def write_state(self, metadata: dict[str, Any]) -> None:
-        """Write the state that the run can be resumed from. To be called by all processes."""
-        processes = self._run.processes
-        weights, moments = checkpoint.gather_state(
-            self._model, self._optimizer, self.parameter_names, processes
-        )
-        if processes.is_main:
+        """Write the state that the run can be resumed from."""
+        if self._run.processes.is_main:
             checkpoint.write_state(
-                self._run.folder / "state", weights=weights, moments=moments, metadata=metadata
+                self._run.folder / "state",
+                model=self._model,
+                optimizer=self._optimizer,
+                metadata=metadata,
             )
 
     def write_checkpoint(self, metadata: dict[str, Any]) -> Path | None:
         """Write a checkpoint, with the number of documents seen and the privacy spent; return its
-        folder, None in all processes but rank 0.
-
-        To be called by all processes.
-        """
-        weights = checkpoint.gather_checkpoint_weights(self._model, self._run.processes)
+        folder, None in all processes but rank 0."""
         if not self._run.processes.is_main:
             return None
         recipe, privacy_entry = self._run.recipe, {}
@@ -586,7 +570,6 @@ class _RunWriter:
         return checkpoint.write_checkpoint(
             folder,
             model=self._model,
-            weights=weights,
             dtype=self._dtype,
             tokenizer=self._tokenizer,
             metadata=complete_metadata,

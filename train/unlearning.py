@@ -34,21 +34,13 @@ from sanitize.storage.files import read_json, write_json
 from . import accountant
 from .adapters import is_adapter
 from .checkpoint import CheckpointHook
-from .corpus_reader import DocumentTable, read_documents
-from .objectives import list_objectives, load_objective_class
+from .corpus_reader import DocumentTable, read_documents, read_lines, select_listed_documents
+from .objectives import UNLEARNING_OBJECTIVES
 from .recipe import Recipe
 from .training_run import TrainingResult, fit
-from .unlearning_losses import UnlearningObjective, read_lines, select_listed_documents
 
 DP2UNLEARNING = "dp2unlearning"
 MessageCallback = Callable[[str], None]
-
-
-def list_unlearning_objectives() -> list[str]:
-    """The names of the objectives that forget documents: those whose class is an
-    `UnlearningObjective`."""
-    classes = {name: load_objective_class(name, "objective") for name in list_objectives()}
-    return [name for name, found in classes.items() if issubclass(found, UnlearningObjective)]
 
 
 def unlearn_documents(
@@ -69,11 +61,10 @@ def unlearn_documents(
     with lr 1e-4 and batches of 8, unless `changes` (run.epochs=3) set others. Raises UsageError for
     an unknown method or id, if no document is left to keep, and for a model of other documents.
     """
-    methods = list_unlearning_objectives()
-    if method not in methods:
+    if method not in UNLEARNING_OBJECTIVES:
         raise UsageError(
             f"--method {method}: there is no such method;"
-            f" {suggest_names(method, [*methods, DP2UNLEARNING])}"
+            f" {suggest_names(method, [*UNLEARNING_OBJECTIVES, DP2UNLEARNING])}"
         )
     base = read_run_recipe(model)
     table: dict[str, Any] = {

@@ -254,7 +254,7 @@ def predict_hidden_words(
             " at a time"
         )
     assert len(texts) == len(doc_ids), "one doc_id for each text"
-    opening, closing = _get_special_tokens(model.tokenizer)
+    opening, closing = model.special_ids
     max_tokens = model.context_length - len(opening) - len(closing)
     sequences: list[list[int]] = []
     hidden: list[list[_HiddenWord]] = []  # of each sequence
@@ -331,21 +331,6 @@ class _HiddenWord(NamedTuple):
     word: str
     token_positions: tuple[int, ...]
     token_ids: tuple[int, ...]
-
-
-def _get_special_tokens(tokenizer: Any) -> tuple[list[int], list[int]]:
-    """Return the special tokens that the tokenizer adds before and after a text."""
-    text_ids = list(tokenizer("a", add_special_tokens=False)["input_ids"])
-    full_ids = list(tokenizer("a", add_special_tokens=True)["input_ids"])
-    at = next(
-        (
-            at
-            for at in range(len(full_ids) - len(text_ids) + 1)
-            if full_ids[at : at + len(text_ids)] == text_ids
-        ),
-        None,
-    )
-    return ([], []) if at is None else (full_ids[:at], full_ids[at + len(text_ids) :])
 
 
 def _align_tokens(

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sanitize.errors import OutputBroken, UsageError
-from sanitize.eval.run_folder import RunFolder
+from sanitize.eval.run_folder import RunFolder, read_first_steps
 
 
 def write_run_folder(folder: Path, steps: tuple[int, ...] = (0, 5, 10)) -> Path:
@@ -60,8 +60,11 @@ def test_a_run_folder_is_read(tmp_path: Path) -> None:
 
 
 def test_seen_documents_grow_with_the_steps(tmp_path: Path) -> None:
-    run = RunFolder.open(write_run_folder(tmp_path))
-    doc_ids = {step: run.list_seen_doc_ids(step).to_pylist() for step in (0, 2, 3, 5, 7, 99)}
+    rows = read_first_steps(write_run_folder(tmp_path)).to_pylist()
+    doc_ids = {
+        step: [row["doc_id"] for row in rows if row["first_step"] <= step]
+        for step in (0, 2, 3, 5, 7, 99)
+    }
     assert doc_ids == {
         0: [],
         2: [],
@@ -121,4 +124,4 @@ def test_missing_files_are_reported_on_use(tmp_path: Path) -> None:
         _ = run.base_checkpoint
     (folder / "seen.parquet").unlink()
     with pytest.raises(OutputBroken, match="seen.parquet: cannot be read"):
-        run.list_seen_doc_ids(5)
+        read_first_steps(run.path)

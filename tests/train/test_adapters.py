@@ -137,7 +137,7 @@ def test_a_killed_run_resumes_to_the_same_adapter(recipe: Any, tmp_path: Path, b
         with pytest.raises(SimulatedKill):
             train.fit(settings, tmp_path / "run")
     (state,) = (tmp_path / "run" / "state").iterdir()
-    assert (state / "weights.safetensors").stat().st_size < (
+    assert (state / "state.safetensors").stat().st_size < (
         base / "model.safetensors"
     ).stat().st_size / 2, "the base is not in it"
     train.fit(settings, tmp_path / "run")

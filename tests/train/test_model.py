@@ -117,14 +117,16 @@ def test_neftune_noise_is_bounded_and_only_in_training(tokenizer: Any) -> None:
     model = make_model("gpt2", tokenizer)
     ids = torch.zeros((2, 20), dtype=torch.long)
     plain = model.get_input_embeddings()(ids)
-    handle = add_neftune_noise(model, 5.0)
-    noise = model.get_input_embeddings()(ids) - plain
-    bound = 5.0 / (20 * 32) ** 0.5
-    assert 0.95 * bound < noise.abs().max() <= bound * (1 + 1e-5) and abs(noise.mean()) < bound / 10
-    model.eval()
-    assert torch.equal(model.get_input_embeddings()(ids), plain)
-    model.train()
-    handle.remove()
+    with add_neftune_noise(model, 5.0):
+        noise = model.get_input_embeddings()(ids) - plain
+        bound = 5.0 / (20 * 32) ** 0.5
+        assert 0.95 * bound < noise.abs().max() <= bound * (1 + 1e-5)
+        assert abs(noise.mean()) < bound / 10
+        model.eval()
+        assert torch.equal(model.get_input_embeddings()(ids), plain)
+        model.train()
+    with add_neftune_noise(model, 0.0):
+        assert torch.equal(model.get_input_embeddings()(ids), plain)
     assert torch.equal(model.get_input_embeddings()(ids), plain)
 
 

@@ -1,5 +1,4 @@
-"""Runs of two processes (gloo, on the CPU), with a copy of the model each and with shares of it,
-equal a run of one; a dead process."""
+"""Runs of two processes (gloo, on the CPU) equal a run of one; a dead process."""
 
 from __future__ import annotations
 
@@ -109,56 +108,39 @@ def test_two_processes_equal_one(corpus: Any, recipe: Any, tmp_path: Path) -> No
     }
     adapted["model"]["dropout"] = 0.0
     train.fit(adapted, tmp_path / "one-adapter")
-    sharded, sharded_adapted = (
-        {**one, "run": {**one["run"], "parallel": "fsdp"}} for one in (settings, adapted)
-    )
-    runs = [
-        (settings, tmp_path / "ddp"),
-        (sharded, tmp_path / "fsdp"),
-        (sharded_adapted, tmp_path / "fsdp-adapter"),
-    ]
-    result = launch(tmp_path, [(*runs[0], None), (*runs[1], 4)])
+    runs = [(settings, tmp_path / "two"), (adapted, tmp_path / "two-adapter")]
+    result = launch(tmp_path, [(*runs[0], 4)])
     assert result.returncode != 0 and "exitcode  : 9" in result.stderr, result.stderr[-3000:]
-    assert (
-        not (tmp_path / "fsdp" / "train.json").exists() and (tmp_path / "fsdp" / "tokens").is_dir()
-    )
+    assert not (tmp_path / "two" / "train.json").exists() and (tmp_path / "two" / "tokens").is_dir()
     result = launch(tmp_path, [(*one, None) for one in runs])
     assert result.returncode == 0, result.stderr[-3000:]
     assert (
         "resumed after step 4" in result.stdout and result.stdout.count("documents, recipe") == 2
     ), "one process reads and reports"
-    assert_nearly_equal_runs(tmp_path / "ddp", tmp_path / "one")
-    assert_nearly_equal_runs(tmp_path / "fsdp", tmp_path / "one")
+    assert_nearly_equal_runs(tmp_path / "two", tmp_path / "one")
     assert_nearly_equal_runs(
-        tmp_path / "fsdp-adapter", tmp_path / "one-adapter", "adapter_model.safetensors"
+        tmp_path / "two-adapter", tmp_path / "one-adapter", "adapter_model.safetensors"
     )
 
 
 def test_one_process_is_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert type(detect_processes("cpu", parallel="fsdp")) is SingleProcess
+    assert type(detect_processes("cpu")) is SingleProcess
     with pytest.raises(UsageError, match="run.device = meta: not a device of this machine"):
         SingleProcess("meta")
     with pytest.raises(UsageError, match="not a device of this machine"):
         SingleProcess("cuda:99")
     monkeypatch.setenv("WORLD_SIZE", "2")
     monkeypatch.setattr(DataParallel, "__init__", SingleProcess.__init__)
-    assert (
-        type(detect_processes("cpu")) is DataParallel
-        and detect_processes("cpu", parallel="fsdp").is_sharded
-    )
+    assert type(detect_processes("cpu")) is DataParallel
 
 
 def test_what_needs_one_process_is_refused(
     corpus: Any, recipe: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Two(SingleProcess):
-        world_size, is_sharded = 2, True
+        world_size = 2
 
-    monkeypatch.setattr(
-        "sanitize.train.training_run.detect_processes", lambda device, **_: Two(device)
-    )
+    monkeypatch.setattr("sanitize.train.training_run.detect_processes", Two)
     settings = recipe(corpus(), data={"layout": "document"})
     with pytest.raises(UsageError, match="in one process only"):
         train.fit({**settings, "privacy": {"sigma": 1.0}}, tmp_path / "run")
-    with pytest.raises(UsageError, match="needs a whole model"):
-        train.fit(settings, tmp_path / "run", hook=lambda event: False)

@@ -19,7 +19,6 @@ from sanitize.train.recipe import (
     list_recipes,
 )
 from sanitize.train.trainer import compute_learning_rate
-from sanitize.train.unlearning import list_unlearning_objectives
 
 
 @pytest.mark.parametrize("name", list_recipes())
@@ -45,8 +44,8 @@ def test_recipes_and_objectives_of_the_papers_exist() -> None:
     learning = ["causal", "classify", "goldfish", "masked", "mlma", "ngram_penalty", "ppmlm"]
     forgetting = ["dpo", "ga", "gd", "idk", "kl", "npo"]
     assert {*learning, *forgetting} <= set(objectives.list_objectives())
-    assert set(forgetting) <= set(list_unlearning_objectives()) and not {*learning} & set(
-        list_unlearning_objectives()
+    assert set(forgetting) <= set(objectives.UNLEARNING_OBJECTIVES) and not {*learning} & set(
+        objectives.UNLEARNING_OBJECTIVES
     )
 
 

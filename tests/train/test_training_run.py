@@ -48,11 +48,7 @@ def read_log(run: Path) -> list[dict[str, Any]]:
     """The entries of a run's log, without its speed."""
     entries = [json.loads(line) for line in (run / "log.jsonl").read_text().splitlines()]
     return [
-        {
-            key: value
-            for key, value in entry.items()
-            if key not in ("tokens_per_s", "mfu", "memory_gb")
-        }
+        {key: value for key, value in entry.items() if key not in ("tokens_per_s", "memory_gb")}
         for entry in entries
     ]
 
@@ -438,7 +434,7 @@ def test_a_damaged_state_is_reported(corpus: Any, recipe: Any, tmp_path: Path) -
     train.fit(settings, tmp_path / "run")
     (tmp_path / "run" / "train.json").unlink()
     (state,) = (tmp_path / "run" / "state").iterdir()
-    (state / "optimizer.safetensors").write_bytes(b"nothing")
+    (state / "state.safetensors").write_bytes(b"nothing")
     with pytest.raises(OutputBroken, match="start again"):
         train.fit(settings, tmp_path / "run")
     (tmp_path / "run" / "recipe.json").unlink()
@@ -770,7 +766,7 @@ def test_a_checkpoint_has_the_dtype_of_its_base(corpus: Any, recipe: Any, tmp_pa
     from safetensors.torch import load_file
 
     (state,) = (tmp_path / "run" / "state").iterdir()
-    assert {value.dtype for value in load_file(state / "weights.safetensors").values()} == {
+    assert {value.dtype for value in load_file(state / "state.safetensors").values()} == {
         torch.float32
     }, "a run resumes in float32"
 

@@ -1,5 +1,5 @@
 """Training objectives (losses), one per file, found by the file name: `use = "goldfish"`
-means `goldfish.py`, class `Goldfish`.
+means `goldfish.py`, class `Goldfish`; those that forget documents are together in `unlearning.py`.
 
 A dotted path (`use = "mypackage.mine"`) names a module of the user's own, with a class of the same
 name (`Mine`). The interface is `Objective` in `objective.py`. torch is imported only where a loss
@@ -20,13 +20,13 @@ from sanitize.errors import UsageError, describe_exception, describe_validation_
 from .objective import Objective
 
 __all__ = ["Objective", "load_objective", "load_objective_class", "list_objectives"]
+UNLEARNING_OBJECTIVES = ("dpo", "ga", "gd", "idk", "kl", "npo")
 
 
 def list_objectives() -> list[str]:
     """Return the names of the objectives in this folder, sorted."""
-    return sorted(
-        entry.name for entry in pkgutil.iter_modules(__path__) if entry.name != "objective"
-    )
+    files = {entry.name for entry in pkgutil.iter_modules(__path__)} - {"objective", "unlearning"}
+    return sorted(files | set(UNLEARNING_OBJECTIVES))
 
 
 def load_objective(settings: Mapping[str, Any], where: str) -> Objective:
@@ -57,7 +57,8 @@ def load_objective_class(use: str, where: str) -> type[Objective]:
             f" {suggest_names(use, list_objectives())}"
         )
     try:
-        module = importlib.import_module(use if is_dotted else f".{use}", __name__)
+        name = "unlearning" if use in UNLEARNING_OBJECTIVES else use
+        module = importlib.import_module(use if is_dotted else f".{name}", __name__)
     except Exception as error:  # a module of the user's own runs when it is imported
         raise UsageError(
             f"{where}.use = {use!r} cannot be imported ({describe_exception(error)})"

@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sanitize.errors import InputRefused, OutputBroken, UsageError
+from sanitize.eval.language_model import LanguageModel
 from sanitize.eval.metrics import identifiers
 
 tokenizers = pytest.importorskip("tokenizers")
@@ -49,6 +50,8 @@ def tokenizer() -> Any:
 
 class FakeModel:
     """A model with given predictions, by default the true tokens. It records its inputs."""
+
+    special_ids = LanguageModel.special_ids
 
     def __init__(self, tokenizer: Any, predict: Any = None, context: int = 512) -> None:
         self.tokenizer, self.predict, self.context_length = (
