@@ -22,6 +22,8 @@ _PLACEHOLDER = re.compile(r"\{\{(?:(lower|upper) )?(\w+?)(?::(\d))?\}\}")
 _LATIN_NAME = re.compile(r"[^\W\d_](?:[^\W\d_]|[ '’\-])+")
 # how often a pool is drawn, by what its name begins with; others 1
 _WEIGHTS = {"en_US": 8, "en_GB": 4, "in_": 3, "ng_": 2, "zh": 4, "cn": 4, "vi": 2, "kr": 2, "jp": 3}
+_PHRASES_SHARE = 0.25  # of the texts that begin with lines of capitalised common words
+_NO_NAMES_WEIGHT = 2.0  # of the templates without names
 _LANGUAGE_POOLS = {"cs": ("cs_CZ",), "uk": ("uk_UA", "ua_latin"), "el": ("el_GR",)}
 _WORDS = (
     "Atlas Borealis Cobalt Delta Everest Falcon Granite Horizon Ion Jade Krypton Lumen Meridian"
@@ -91,7 +93,8 @@ def _read_faker_pools() -> dict[str, NamePool]:
             if part and "name" in attribute and isinstance(values, (tuple, list, dict)):
                 found[part].update(str(value) for value in values)
         given, surnames = (
-            tuple(sorted(one for one in found[part] if _has_case(one))) for part in ("first", "last")
+            tuple(sorted(one for one in found[part] if _has_case(one)))
+            for part in ("first", "last")
         )
         if len(given) >= 15:
             pools[module] = NamePool(given, surnames if len(surnames) >= 8 else given)
@@ -123,7 +126,7 @@ class TextWriter:
     """Fills templates with names and other values, from a seed."""
 
     def __init__(self, seed: int, pools: Mapping[str, NamePool] | None = None) -> None:
-        self.random = random.Random(seed)
+        self.random = random.Random(seed)  # noqa: S311
         self.pools = dict(read_pools() if pools is None else pools)
         self.names = sorted(self.pools)
         self.weights = [
@@ -135,12 +138,14 @@ class TextWriter:
             for language, texts in read_templates().items()
             for genre, text in texts
         ]
+        self.common_words = _list_common_words()
         # English has as many texts as all other languages together
         english = sum(language == "en" for language, _, _ in self.templates)
         others = max(len(self.templates) - english, 1)
         self.template_weights = [
-            others / max(english, 1) if language == "en" else 1.0
-            for language, _, _ in self.templates
+            (others / max(english, 1) if language == "en" else 1.0)
+            * (_NO_NAMES_WEIGHT if genre == "none" else 1.0)
+            for language, genre, _ in self.templates
         ]
 
     def write(self, count: int) -> list[TrainingText]:
@@ -151,6 +156,8 @@ class TextWriter:
                 self.templates, self.template_weights, k=self.random.choice((1, 1, 2, 3))
             )
             text, spans = "", []
+            if self.random.random() < _PHRASES_SHARE:
+                text = self._write_phrases()
             for number, (language, _, template) in enumerate(chosen):
                 if text:
                     text += self.random.choice(("\n", "\n\n"))
@@ -162,6 +169,33 @@ class TextWriter:
                 text += filled
             out.append(TrainingText(text, tuple(spans)))
         return out
+
+    def _write_phrases(self) -> str:
+        """Lines of common words of which some are capitalised, as in headings and defined terms of
+        contracts, with places, companies and abbreviations: no names."""
+        draw = self.random
+        lines = []
+        for _ in range(draw.randint(1, 5)):
+            style = draw.random()
+            words: list[str] = []
+            for _ in range(draw.randint(2, 12)):
+                run = draw.choices(self.common_words, k=draw.choice((1, 1, 2, 3)))
+                chance = draw.random()
+                if style < 0.25 or chance < 0.35:
+                    run = [word.capitalize() for word in run]
+                elif style < 0.35:
+                    run = [word.upper() for word in run]
+                if chance > 0.95:
+                    run = [self._draw_company(self._draw_person(self._draw_pool("en")))]
+                elif chance > 0.9:
+                    run = [self._draw_place()]
+                elif chance > 0.86:
+                    run = ["".join(draw.choices("ABCDEFGHILMNOPRSTUVX", k=draw.randint(2, 5)))]
+                words += run
+                if draw.random() < 0.15:
+                    words[-1] += draw.choice((",", ".", ":", ";", " -", " /"))
+            lines.append(" ".join(words))
+        return "\n".join(lines)
 
     def _draw_pool(self, language: str) -> NamePool:
         near = [
@@ -184,7 +218,8 @@ class TextWriter:
         elif chance < 0.11:
             surname = f"{surname} {draw.choice(pool.surnames)}"
         elif chance < 0.13:
-            surname = f"{draw.choice(('van', 'de', 'von', 'da', 'del', 'van der', 'bin', 'el'))} {surname}"
+            particle = draw.choice(("van", "de", "von", "da", "del", "van der", "bin", "el"))
+            surname = f"{particle} {surname}"
         elif chance < 0.2:  # names that no list has
             surname = self._invent(pool.surnames)
         return _Person(given, surname, draw.choice(pool.given), pool.surname_first)
@@ -210,7 +245,9 @@ class TextWriter:
                     pool = self._draw_pool(language)
                 people[key] = self._draw_person(pool)
             value, is_name = self._write_value(field, people[key])
-            value = value.lower() if case == "lower" else value.upper() if case == "upper" else value
+            value = (
+                value.lower() if case == "lower" else value.upper() if case == "upper" else value
+            )
             if is_name:
                 spans.append((len(out), len(out) + len(value), list(people).index(key) % 10))
             out += value
@@ -263,6 +300,19 @@ class TextWriter:
 
     def _draw_place(self) -> str:
         return self.random.choice(_list_places())
+
+
+@functools.cache
+def _list_common_words() -> tuple[str, ...]:
+    """English words in lower case: those of the templates, of `common_words.py` and of Faker's
+    texts (MIT), without the names of the lists."""
+    from faker.providers.lorem.en_US import Provider
+
+    from sanitize.text.common_words import COMMON_WORDS
+
+    plain = " ".join(_PLACEHOLDER.sub(" ", text) for _, text in read_templates().get("en", []))
+    words = {*re.findall(r"\b[a-z]{3,}\b", plain), *Provider.word_list}
+    return tuple(sorted({*words, *COMMON_WORDS} - {""}))
 
 
 _MONTHS = (
