@@ -38,8 +38,11 @@ def faker_names() -> frozenset[str]:
         provider = importlib.import_module(f"{person.__name__}.{locale.name}").Provider
         for attribute in dir(provider):
             values = getattr(provider, attribute)
-            if ("first_name" in attribute or "last_name" in attribute) and not callable(values):
-                names |= {value.casefold() for value in values if isinstance(value, str)}
+            if "_name" in attribute and isinstance(values, (tuple, list, dict)):
+                # Japanese lists hold (kanji, kana, romaji) for each name.
+                for value in values:
+                    spellings = (value,) if isinstance(value, str) else value
+                    names |= {str(spelling).casefold() for spelling in spellings}
     return frozenset(names)
 
 

