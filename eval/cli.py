@@ -487,7 +487,7 @@ def receipt_command(
         if as_json
         else "\n".join([*receipt["statements"], f"receipt: {page}"])
     )
-    if receipt["found"]["above_chance"]:
+    if receipt["found"]["above_chance"] or receipt["found"]["comes_back"]:
         raise LeakFound(
             f"{folder}: the attacks find more of the forgotten documents than chance would give;"
             f" see {page}"

@@ -23,6 +23,7 @@ import numpy as np
 
 from sanitize.array_types import F32, Mask
 from sanitize.errors import MissingExtra, OutputBroken, ResourceError, UsageError, suggest_names
+from sanitize.storage.model_folders import describe_impossible_layers
 from sanitize.train import adapters
 from sanitize.train.device_memory import is_out_of_memory
 from sanitize.train.model_folders import describe_unreadable_model, has_finite_weights
@@ -223,6 +224,8 @@ class LanguageModel:
                 f"{path}: no config.json with *.safetensors; weights in other formats are not read."
                 " Save the model again"
             )
+        if problem := describe_impossible_layers(path):
+            raise OutputBroken(f"{path}: {problem}")
         local = {"local_files_only": True, "trust_remote_code": False}
         try:
             config = transformers.AutoConfig.from_pretrained(path, **local)

@@ -2,16 +2,25 @@
 documents and on documents that were kept.
 
 What was to be forgotten, and from which model, is read from the output of `sanitize-train unlearn`:
-a run folder (`ga`, `gd`, `kl`, `idk`, `dpo`), or the folder of the dp2unlearning stages. Four
-attacks, each on the model before and after, on forgotten and kept documents:
+a run folder (`ga`, `gd`, `kl`, `idk`, `dpo`, `npo`), or the folder of the dp2unlearning stages.
+Attacks, each on the model before and after, on forgotten and kept documents:
 
     completion   greedy continuation of a prompt, or of the first half of a text: ROUGE-L recall,
                  and the number of complete matches
+    strength     of the same second halves or answers, in one teacher-forced pass: extraction
+                 strength (the share at the end that is all generated greedily from the true tokens
+                 before it, Carlini et al. 2021) and exact memorization (the share of tokens that
+                 are the most likely ones, Tirumala et al. 2022)
     verbatim     k-extractable (`metrics/verbatim.py`), for documents that are long enough
     addresses    mail addresses that occur in forgotten documents only, generated after generic
                  prompts, cues and documents' first halves
     membership   the area under the ROC of the mean loss: forgotten documents against unseen ones
                  (`control`) and against kept ones
+
+All are made again on the model after with its weights rounded to four bits, and after one epoch of
+training on half of the forgotten documents, where the other half is attacked
+(`recovery_attacks.py`). A model before in which the attacks find nothing has nothing to forget that
+they could see: no receipt is made.
 
 The receipt contains numbers only, no value, text or id. An attack that finds nothing proves
 nothing; the receipt says so, and states what the method itself guarantees. `found` is what is left
@@ -26,13 +35,15 @@ import datetime
 import hashlib
 import json
 import math
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from sanitize.array_types import F64
 from sanitize.errors import InputRefused, UsageError
 from sanitize.storage.files import file_sha256, read_json, read_regular_file, write_json
 
@@ -41,6 +52,7 @@ from .metrics import verbatim
 from .metrics.extraction import generate_addresses
 from .metrics.membership import clopper_pearson_interval, compute_roc, find_auc_interval
 from .metrics.task import rouge
+from .recovery_attacks import DEFAULT_LR, relearn_documents, round_to_four_bits
 from .run_folder import RunFolder
 from .texts_and_prompts import (
     find_addresses,
@@ -66,6 +78,11 @@ NOT_COVERED = (
     "the documents themselves, and shards that were made from them",
     "what other documents contain about the same people",
 )
+# attacks on changed models, by their suffix in the receipt, in words
+RECOVERY_ATTACKS = {
+    "four_bits": "with weights rounded to four bits",
+    "relearned": "after one epoch of training on half of the forgotten documents",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -198,44 +215,44 @@ def make_receipt(
     `control` are documents like the forgotten ones that no run was trained on; `retrained` is a run
     without the forgotten documents; `max_documents` limits the documents of each set. Raises
     UsageError for a folder, a list or data that do not match each other, OutputBroken for an
-    incomplete run or checkpoint.
+    incomplete run or checkpoint, InputRefused if the attacks find nothing of the forgotten
+    documents in the model before.
     """
     check_dtype(dtype)
     case = UnlearningCase.from_folder(folder, before=before, forget=forget, data=data)
     forgotten_rows, kept_rows = case.split_rows()
-    sets = {
-        "forgotten": case.documents.select_rows(forgotten_rows).subsample(max_documents),
-        "kept": case.documents.select_rows(kept_rows).subsample(max_documents),
-    }
-    if control is not None:
-        unseen = read_texts(control)
-        sets["control"] = TrainedDocuments(
-            unseen.doc_ids, ("",) * len(unseen), unseen.texts
-        ).subsample(max_documents)
-    forgotten_addresses = _find_forgotten_addresses(case.documents, forgotten_rows, kept_rows)
-    control_addresses = (
-        _find_address_set(sets["control"]) - _find_address_set(case.documents)
-        if control is not None and forgotten_addresses
-        else set()
+    inputs = _AttackInputs.build(
+        case.documents,
+        forgotten_rows,
+        kept_rows,
+        control,
+        max_documents=max_documents,
+        prompt_count=prompt_count,
+        seed=seed,
     )
-    attack_inputs = _AttackInputs(
-        sets,
-        forgotten_addresses,
-        make_unseen_addresses(forgotten_addresses, len(forgotten_addresses), seed),
-        control_addresses,
-        make_web_prompts(prompt_count, seed) if forgotten_addresses else [],
-        seed,
-    )
-    models = {
-        "before": case.before_checkpoint,
-        "after": case.after_checkpoint,
-        **({"retrained": _resolve_checkpoint(retrained)} if retrained else {}),
-    }
-    attacks = {}
-    for name, path in models.items():
-        progress(f"{name}: {path.name}")
-        attacks[name] = attack_inputs.attack_model(LanguageModel.load(path, device, dtype))
+    models = {"before": case.before_checkpoint, "after": case.after_checkpoint}
+    if retrained:
+        models["retrained"] = _resolve_checkpoint(retrained)
+
+    def attack(name: str) -> dict[str, Any]:
+        progress(f"{name}: {models[name].name}")
+        return inputs.attack_model(LanguageModel.load(models[name], device, dtype))
+
+    attacks = {name: attack(name) for name in models if name != "after"}
+    # as if nothing had been unlearned
+    if not _summarize_findings({**attacks, "after": attacks["before"]})["above_chance"]:
+        raise InputRefused(
+            f"{models['before']}: the attacks find nothing of the {len(forgotten_rows)} forgotten"
+            " documents in the model before unlearning, so that a receipt could not tell a"
+            " forgotten document from one that was never learned; with --control, documents that"
+            " no model was trained on, their losses are compared, too"
+        )
+    attacks["after"] = attack("after")
+    recovery = _RecoveryAttacks(case, inputs, forgotten_rows, kept_rows, device, dtype, progress)
+    for name in models.keys() - {"before"}:
+        attacks |= recovery.attack_model(name, models[name])
     found = _summarize_findings(attacks)
+    found["comes_back"] = _find_recovered(attacks, found)
     receipt: dict[str, Any] = {
         "description": (
             "documents were to be forgotten by a model; these attacks were made on it before and"
@@ -245,7 +262,9 @@ def make_receipt(
         "method": case.method,
         "forgotten": len(forgotten_rows),
         "kept": len(kept_rows),
-        "attacked_documents": {name: len(documents) for name, documents in sets.items()},
+        "attacked_documents": {
+            name: len(documents) for name, documents in inputs.document_sets.items()
+        },
         "seed": seed,
         "dtype": dtype,
         "models": {name: _describe_checkpoint(path) for name, path in models.items()},
@@ -268,17 +287,54 @@ class _AttackInputs:
     web_prompts: Sequence[str]
     seed: int
 
+    @classmethod
+    def build(
+        cls,
+        documents: TrainedDocuments,
+        forgotten_rows: Sequence[int],
+        kept_rows: Sequence[int],
+        control: str | Path | None,
+        *,
+        max_documents: int,
+        prompt_count: int,
+        seed: int,
+    ) -> _AttackInputs:
+        """Return the inputs for these rows of the training's documents, at most `max_documents` of
+        each set; `control` is a path of documents that no model was trained on."""
+        sets = {
+            "forgotten": documents.select_rows(forgotten_rows).subsample(max_documents),
+            "kept": documents.select_rows(kept_rows).subsample(max_documents),
+        }
+        if control is not None:
+            unseen = read_texts(control)
+            sets["control"] = TrainedDocuments(
+                unseen.doc_ids, ("",) * len(unseen), unseen.texts
+            ).subsample(max_documents)
+        forgotten_addresses = _find_forgotten_addresses(documents, forgotten_rows, kept_rows)
+        control_addresses = (
+            _find_address_set(sets["control"]) - _find_address_set(documents)
+            if control is not None and forgotten_addresses
+            else set()
+        )
+        return cls(
+            sets,
+            forgotten_addresses,
+            make_unseen_addresses(forgotten_addresses, len(forgotten_addresses), seed),
+            control_addresses,
+            make_web_prompts(prompt_count, seed) if forgotten_addresses else [],
+            seed,
+        )
+
     def attack_model(self, model: LanguageModel) -> dict[str, Any]:
         """Run all attacks on one model; return the results by set of documents."""
         results: dict[str, Any] = {}
         scores = {}
         for name, documents in self.document_sets.items():
             heads, tails = _split_documents(model, documents)
-            losses = _compute_tail_losses(model, heads, tails)
-            scores[name] = -losses
+            tail_scores = _score_tails(model, heads, tails)
+            scores[name] = -tail_scores.losses
             results[name] = {
-                "loss": float(losses.mean()) if len(losses) else None,
-                "scored_documents": len(losses),
+                **tail_scores.summarize(),
                 **_measure_completion(model, heads, tails),
                 "verbatim": self._measure_verbatim(model, documents),
             }
@@ -351,6 +407,60 @@ class _AttackInputs:
         return results
 
 
+@dataclass(frozen=True, repr=False)
+class _RecoveryAttacks:
+    """Attacks on models that were changed after unlearning (`recovery_attacks.py`)."""
+
+    case: UnlearningCase
+    inputs: _AttackInputs
+    forgotten_rows: Sequence[int]
+    kept_rows: Sequence[int]
+    device: str | None
+    dtype: str
+    progress: MessageCallback
+
+    def attack_model(self, name: str, checkpoint: Path) -> dict[str, Any]:
+        """Return the results of all attacks on a model that was changed in each way, by
+        `name_change`. One forgotten document cannot be halved."""
+        self.progress(f"{name}, four bits: {checkpoint.name}")
+        rounded = LanguageModel.load(checkpoint, self.device, self.dtype)
+        for replica in (rounded, *rounded.replicas):
+            round_to_four_bits(replica.model)
+        results = {f"{name}_four_bits": self.inputs.attack_model(rounded)}
+        if len(self.forgotten_rows) > 1:
+            self.progress(f"{name}, relearned: {checkpoint.name}")
+            results[f"{name}_relearned"] = self._attack_relearned(checkpoint)
+        return results
+
+    def _attack_relearned(self, checkpoint: Path) -> dict[str, Any]:
+        shown, attacked = self.forgotten_rows[::2], self.forgotten_rows[1::2]
+        documents = self.case.documents
+        # an address that the shown half has is none of the attacked half's own
+        addresses = _find_forgotten_addresses(documents, attacked, [*self.kept_rows, *shown])
+        sets = self.inputs.document_sets
+        most = max(map(len, sets.values()))
+        inputs = replace(
+            self.inputs,
+            document_sets={
+                **sets,
+                "forgotten": documents.select_rows(attacked).subsample(most),
+            },
+            forgotten_addresses=addresses,
+            unseen_addresses=make_unseen_addresses(addresses, len(addresses), self.inputs.seed),
+        )
+        run = read_json(self.case.before_checkpoint.parent.parent / "recipe.json") or {}
+        with tempfile.TemporaryDirectory(prefix="receipt-") as folder:
+            relearned = relearn_documents(
+                checkpoint,
+                documents.select_rows(shown).subsample(most),
+                Path(folder),
+                learning_rate=run.get("recipe", {}).get("run", {}).get("lr", DEFAULT_LR),
+                seed=self.inputs.seed,
+                device=self.device,
+            )
+            return inputs.attack_model(LanguageModel.load(relearned, self.device, self.dtype))
+
+
 def _find_forgotten_addresses(
     documents: TrainedDocuments, forgotten_rows: Sequence[int], kept_rows: Sequence[int]
 ) -> dict[str, int]:
@@ -391,18 +501,48 @@ def _split_documents(
     return heads, tails
 
 
-def _compute_tail_losses(
+@dataclass(frozen=True, kw_only=True, repr=False)
+class _TailScores:
+    """Scores of the tails of documents after their true heads, [documents]; documents without a
+    token that can be scored are left out."""
+
+    losses: F64  # mean over the tokens
+    extraction_strength: F64  # 0 to 1
+    exact_memorization: F64  # 0 to 1
+
+    def summarize(self) -> dict[str, Any]:
+        """Return the means; None without a document."""
+        columns = {
+            "loss": self.losses,
+            "extraction_strength": self.extraction_strength,
+            "exact_memorization": self.exact_memorization,
+        }
+        means = {name: float(one.mean()) if len(one) else None for name, one in columns.items()}
+        return means | {"scored_documents": len(self.losses)}
+
+
+def _score_tails(
     model: LanguageModel, heads: Sequence[Sequence[int]], tails: Sequence[Sequence[int]]
-) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """Return the mean loss over the tail tokens of each document; documents without a token that
-    can be scored are left out."""
-    found = model.token_losses([[*head, *tail] for head, tail in zip(heads, tails, strict=True)])
-    means = [
-        float(token_losses[-len(tail) :].astype(np.float64).mean())
-        for token_losses, tail in zip(found, tails, strict=True)
-        if tail and len(token_losses)
-    ]
-    return np.array(means, np.float64)
+) -> _TailScores:
+    """Return the scores of the tails, from one forward pass over each document."""
+    found = model.score_tokens([[*head, *tail] for head, tail in zip(heads, tails, strict=True)])
+    rows = []
+    for losses, is_top, tail in zip(*found, tails, strict=True):
+        if tail and len(losses):
+            is_top_in_tail = is_top[-len(tail) :]
+            misses = np.flatnonzero(~is_top_in_tail)
+            run_at_end = len(is_top_in_tail) - (misses[-1] + 1 if len(misses) else 0)
+            rows.append(
+                (
+                    losses[-len(tail) :].astype(np.float64).mean(),
+                    run_at_end / len(is_top_in_tail),
+                    is_top_in_tail.mean(),
+                )
+            )
+    columns = np.array(rows, np.float64).reshape(-1, 3).T
+    return _TailScores(
+        losses=columns[0], extraction_strength=columns[1], exact_memorization=columns[2]
+    )
 
 
 def _measure_completion(
@@ -507,6 +647,32 @@ def _summarize_findings(attacks: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def _find_recovered(
+    attacks: Mapping[str, Any], found: Mapping[str, Any]
+) -> dict[str, dict[str, Any]]:
+    """Return, for each change of the model that brings something back, what the attacks find then
+    and did not find without it."""
+    recovered = {}
+    for name in RECOVERY_ATTACKS:
+        if f"after_{name}" not in attacks:
+            continue
+        changed = {"after": attacks[f"after_{name}"]}
+        if "retrained" in attacks:
+            changed["retrained"] = attacks[f"retrained_{name}"]
+        again = _summarize_findings(changed)
+        if name == "relearned" and "retrained" not in attacks:
+            # losses that differ from those of unseen documents may come from the half that was
+            # shown; of a retrained model they do, too
+            again["membership"] = False
+        new = {
+            key: again[key] if again[key] and not found[key] else type(found[key])()
+            for key in ("documents", "addresses", "membership")
+        }
+        if any(new.values()):
+            recovered[name] = new
+    return recovered
+
+
 def _describe_checkpoint(checkpoint: Path) -> dict[str, Any]:
     """Return the name of a checkpoint and the SHA-256 of its weights."""
     weights = sorted(checkpoint.glob("*.safetensors"))
@@ -566,6 +732,10 @@ def format_sentences(receipt: Mapping[str, Any]) -> list[str]:
         sentences.append(
             "These attacks found no more of the forgotten documents than chance would give."
         )
+    sentences += [
+        f"COMES BACK {RECOVERY_ATTACKS[name]}: {_list_findings(new)}."
+        for name, new in found["comes_back"].items()
+    ]
     if kept[1]["rouge_l"] < 0.8 * kept[0]["rouge_l"]:
         sentences.append(
             "The model has also lost much of the kept documents: forgetting by such a loss of"
@@ -586,6 +756,17 @@ def format_sentences(receipt: Mapping[str, Any]) -> list[str]:
     return [*sentences, FINDS_NOTHING]
 
 
+def _list_findings(found: Mapping[str, Any]) -> str:
+    parts = []
+    if found["documents"]:
+        parts.append(f"{found['documents']} documents are generated completely")
+    if found["addresses"]:
+        parts.append(f"{found['addresses']} mail addresses are generated")
+    if found["membership"]:
+        parts.append("the loss distinguishes the documents from unseen ones")
+    return "; ".join(parts)
+
+
 def render_markdown(receipt: Mapping[str, Any]) -> str:
     """Render the receipt as a short page in Markdown."""
     lines = [
@@ -597,7 +778,8 @@ def render_markdown(receipt: Mapping[str, Any]) -> str:
         "",
     ]
     columns = list(receipt["attacks"])
-    lines += [f"| | {' | '.join(columns)} |", f"| --- |{' --- |' * len(columns)}"]
+    titles = [name.replace("_", ", ", 1).replace("_", " ") for name in columns]
+    lines += [f"| | {' | '.join(titles)} |", f"| --- |{' --- |' * len(columns)}"]
     for label, value in _TABLE_ROWS:
         cells = [value(receipt["attacks"][name]) for name in columns]
         if any(cell is not None for cell in cells):
@@ -664,6 +846,8 @@ _TABLE_ROWS: tuple[tuple[str, Callable[[Mapping[str, Any]], str | None]], ...] =
             ("complete", "generated completely"),
             ("rouge_l", "ROUGE-L recall"),
             ("mem", "k-extractable"),
+            ("extraction_strength", "extraction strength"),
+            ("exact_memorization", "exact memorization"),
             ("loss", "mean loss"),
         )
     ),

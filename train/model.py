@@ -8,12 +8,14 @@ files.
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sanitize.errors import InputRefused, MissingExtra, UsageError
 from sanitize.storage.files import read_json
+from sanitize.storage.model_folders import describe_impossible_layers
 
 from .adapters import add_adapter, find_base_folder, is_adapter, merge_adapter
 from .model_folders import describe_unreadable_model, has_finite_weights
@@ -220,6 +222,8 @@ def load_model(
             f"{folder}: no *.safetensors; weights are read as safetensors only, since other formats"
             " can run code"
         )
+    if problem := describe_impossible_layers(folder):
+        raise InputRefused(f"{folder}: {problem}")
     try:
         config = transformers.AutoConfig.from_pretrained(
             folder, local_files_only=True, trust_remote_code=False
@@ -307,6 +311,19 @@ def _check_same_tokenizer(folder: Path, tokenizer: Any) -> None:
         )
 
 
+def _require_memory(layers: int, width: int, context: int, vocab_size: int) -> None:
+    """Raise UsageError if a new model's weights alone are more than the machine's memory: building
+    it would fill the memory before anything fails."""
+    weights = 12 * layers * width**2 + (context + vocab_size) * width
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if 4 * weights > memory:
+        raise UsageError(
+            f"model.layers = {layers}, model.width = {width}: such a model has about {weights:.1e}"
+            f" weights, {4 * weights / 1e9:,.0f} GB, and this machine has {memory / 1e9:,.0f} GB of"
+            " memory; use a smaller width or fewer layers"
+        )
+
+
 def _build_new_model(
     settings: ModelSettings, head: str, tokenizer: Any, labels: tuple[str, ...]
 ) -> Any:
@@ -319,6 +336,7 @@ def _build_new_model(
         settings.width,
         settings.heads,
     )
+    _require_memory(layers, width, context, len(tokenizer))
     shared: dict[str, Any] = {
         "vocab_size": len(tokenizer),
         "bos_token_id": tokenizer.bos_token_id,

@@ -1,8 +1,8 @@
 """Makes a model forget documents: approximately from a trained checkpoint, or by DP2Unlearning from
 a base model that is kept for it.
 
-    unlearn_documents(...)       trains a checkpoint with `ga`, `gd`, `kl`, `idk` or `dpo` on the
-                                 documents to forget: quick, no guarantee
+    unlearn_documents(...)       trains a checkpoint with `ga`, `gd`, `kl`, `idk`, `dpo` or `npo` on
+                                 the documents to forget: quick, no guarantee
     Dp2Unlearning(...).run(ids)  base model BM on rewritten texts or by DP-SGD (stage A), full model
     FM = BM trained on all texts (B), and
                                  for each request UM = BM trained on all texts but those forgotten

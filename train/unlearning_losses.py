@@ -4,9 +4,9 @@ each of their rows, and refusals.
 The rows of a run are those of the documents to forget, so an epoch is one pass over them. Each row
 is paired with a row of the other (retained) documents, drawn in each epoch from (seed, epoch, row).
 The reference model of a loss is the model before the first step: frozen, without dropout. The
-objectives are `ga`, `gd`, `kl`, `idk` and `dpo` (Maini et al. 2024, TOFU, section 4.1, and Rafailov
-et al. 2023); none of them proves anything: `sanitize-train unlearn --method dp2unlearning` retrains
-from a base model that never saw the texts.
+objectives are `ga`, `gd`, `kl`, `idk` (Maini et al. 2024, TOFU, section 4.1), `dpo` (Rafailov et
+al. 2023) and `npo` (Zhang et al. 2024); none of them proves anything: `sanitize-train unlearn
+--method dp2unlearning` retrains from a base model that never saw the texts.
 """
 
 from __future__ import annotations

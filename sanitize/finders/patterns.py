@@ -28,7 +28,6 @@ import pyarrow as pa
 
 from sanitize.array_types import I32, I64, U8, U64, Mask
 from sanitize.core.arrow_buffers import (
-    MASKED_BYTE,
     TextBuffers,
     fill_null_texts,
     find_matches,
@@ -70,8 +69,10 @@ from sanitize.text.text_pieces import (
     TextPieces,
     find_digit_lines,
     find_runs,
+    find_two_lines,
     find_values_below_labels,
     find_words,
+    mask_spans,
     widen_spans,
 )
 
@@ -84,7 +85,7 @@ _BEHIND_LABELS, _WHOLE, _TOKENS, _LABELLED, _EMBEDDED = range(5)
 _LANDMARK_BYTES = 24  # on either side of the run of an anchor: what a landmark may match there
 _MAX_BYTES_BEHIND_LABEL = 160
 _KINDS_PER_THREAD = 10  # each has up to three patterns, and a thread keeps 32
-_LESS_THAN, _GREATER_THAN, _LINE_FEED = ord("<"), ord(">"), ord("\n")
+_LESS_THAN, _GREATER_THAN = ord("<"), ord(">")
 
 
 class PatternFinder:
@@ -169,9 +170,7 @@ class PatternFinder:
         ]
         written = buffers
         for spans in readings:
-            view, written = (
-                _blank_out_spans(one, *spans.locate(buffers)) for one in (view, written)
-            )
+            view, written = (mask_spans(one, *spans.locate(buffers)) for one in (view, written))
         spans = self._search(view, written, headers=headers, max_matches=self._max_matches)
         spans = SpanTable.join([self._search_inside_values(spans), *readings])
         starts, ends = spans.locate(buffers)
@@ -261,7 +260,7 @@ class PatternFinder:
                     pieces = TextPieces.around_spans(buffers, low, high)
                     pieces = replace(pieces, buffers=pieces.mask_spans(*spans.locate(buffers)))
                 searched = (
-                    _blank_out_spans(buffers, *spans.locate(buffers))
+                    mask_spans(buffers, *spans.locate(buffers))
                     if pieces is None
                     else pieces.buffers
                 )
@@ -392,7 +391,7 @@ class PatternFinder:
         low, high = run_in_regex_thread("labels", find_matches, texts, self._labels.pattern)
         piece = np.searchsorted(pieces.piece_starts, low, side="right") - 1
         stop = np.append(pieces.piece_starts, len(texts.data) + 1)[piece + 1] - 1
-        stop = _move_to_characters(texts, np.minimum(stop, high + _MAX_BYTES_BEHIND_LABEL), high)
+        stop = np.minimum(stop, widen_spans(texts, low, high, 0, _MAX_BYTES_BEHIND_LABEL)[1])
         behind = pl.Series(slice_spans(texts, high, stop), dtype=pl.String)
         labels = pl.Series(slice_spans(texts, low, high), dtype=pl.String)
         found = self._labels.decide(labels, behind)
@@ -760,7 +759,7 @@ class PatternFinder:
             for row, start, end in run_in_regex_thread("opaque parts", find_parts, column):
                 starts.append(int(values.offsets[rows[row]]) + start)
                 ends.append(int(values.offsets[rows[row]]) + end)
-        return _blank_out_spans(values, np.array(starts, np.int64), np.array(ends, np.int64))
+        return mask_spans(values, np.array(starts, np.int64), np.array(ends, np.int64))
 
 
 class _AssignedKinds(NamedTuple):
@@ -865,11 +864,7 @@ def _find_labelled_matches(buffers: TextBuffers, kinds: list[Kind]) -> tuple[I64
     with one of its literals and the line after each."""
     labelled = [kind.labelled_text for kind in kinds if kind.labelled_text]
     found, _, _ = find_runs(buffers, _build_anchor_table(labelled))
-    text = np.searchsorted(buffers.offsets, found, side="right") - 1
-    feeds = np.concatenate(([-1], np.flatnonzero(buffers.data == _LINE_FEED), [len(buffers.data)]))
-    feed = np.searchsorted(feeds, found)  # the end of the line
-    starts = np.maximum(feeds[feed - 1] + 1, buffers.offsets[text])
-    ends = np.minimum(feeds[np.minimum(feed + 1, len(feeds) - 1)], buffers.offsets[text + 1])
+    starts, ends = find_two_lines(buffers, found)
     is_first = begins_group(starts, ends)
     last = np.append(is_first[1:], is_first[:1])
     return _search_pieces(buffers, starts[is_first], ends[last], "lines", labelled)
@@ -925,24 +920,6 @@ def _select_texts(
     for condition in alternative.conditions:
         rows = rows[texts.gather(rows).str.contains(condition).to_numpy()]
     return rows
-
-
-def _blank_out_spans(buffers: TextBuffers, starts: I64, ends: I64) -> TextBuffers:
-    """Returns the texts with the bytes of the given spans masked, so that no pattern matches
-    them."""
-    if not len(starts):
-        return buffers
-    data = buffers.data.copy()
-    data[expand_ranges(starts, ends)] = MASKED_BYTE
-    return TextBuffers(data, buffers.offsets)
-
-
-def _move_to_characters(buffers: TextBuffers, offsets: I64, lowest: I64) -> I64:
-    """The offsets, each moved back to where a character begins, but not below its `lowest`."""
-    for _ in range(3):  # a character has up to three continuation bytes
-        data = buffers.data[np.minimum(offsets, len(buffers.data) - 1)]
-        offsets = offsets - ((offsets > lowest) & (offsets < len(buffers.data)) & (data >> 6 == 2))
-    return offsets
 
 
 def _cut_windows(buffers: TextBuffers, starts: I64, ends: I64) -> pl.Series:

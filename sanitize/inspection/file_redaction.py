@@ -39,7 +39,8 @@ from sanitize.pipeline.streaming.stream_result import StreamResult
 from sanitize.plans.plan import Plan
 from sanitize.plans.settings import Settings
 from sanitize.readers.byte_streams import HEAD_BYTES, TruncatedStream, open_stream
-from sanitize.readers.mail import decode_text, iter_mails, parse_mail
+from sanitize.readers.encodings import decode_with_guess
+from sanitize.readers.mail import iter_mails, parse_mail
 from sanitize.readers.survey import REASONS, detect_format
 
 FORMATS = ("text", "jsonl", "json", "csv", "tsv", "parquet", "arrow", "mbox", "mail")
@@ -241,8 +242,10 @@ def _read_text(name: str, raw: bytes) -> _Read:
     except UnicodeDecodeError:
         if b"\0" in raw or mark:
             raise _refuse(name, "it holds no text") from None
-        text, encoding = decode_text(raw, None), "utf-8"
-        note = "is not UTF-8; it was read as Windows-1252, and is written as UTF-8"
+        guessed, encoding = decode_with_guess(raw), "utf-8"
+        if guessed is None:
+            raise _refuse(name, REASONS["not_utf8"]) from None
+        text, note = guessed, "is not UTF-8; its encoding was guessed, and it is written as UTF-8"
     if not mark and "\0" in text[:HEAD_BYTES]:
         raise _refuse(name, "it holds no text")
 

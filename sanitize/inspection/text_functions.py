@@ -47,6 +47,7 @@ from sanitize.pipeline.data_objects import (
     check_table,
     replace_enums,
     restore_type,
+    rewrite_datasets,
     run_on_object,
 )
 from sanitize.pipeline.indexing.index_build import IndexBuilder
@@ -62,7 +63,7 @@ from sanitize.pipeline.streaming.sources_and_sinks import (
 from sanitize.pipeline.streaming.stream import StreamProcessor, to_stream_plan
 from sanitize.pipeline.streaming.stream_result import StreamResult
 from sanitize.plans.plan import DEFAULT_PLAN, Plan, SelectionRules
-from sanitize.plans.python_api import RedactOptions, public_function
+from sanitize.plans.python_api import RedactOptions, name_data_object, public_function
 from sanitize.plans.settings import Settings, settings_of
 from sanitize.readers.standard_form import find_leaf, is_binary, with_shape
 from sanitize.stages.finder_pass import FinderPass
@@ -275,8 +276,9 @@ def redact(
     same, a frame for a frame.
 
     texts    A text; a list, tuple, Polars or pandas Series of texts (None stays None); or a Polars
-             or pandas DataFrame or an Arrow table. Of a frame the text columns are chosen as in a
-             run, or by `text_column`; other columns and the order stay. Categories that no row
+             frame (a lazy one is collected), a pandas DataFrame, an Arrow table, a Dataset or a
+             DatasetDict, whose splits are one corpus. Of a frame the text columns are chosen as in
+             a run, or by `text_column`; other columns and the order stay. Categories that no row
              has are rewritten, too. Columns of bytes are not searched; a warning names them.
              Another one counts inconclusive matches, which stay. Of more than 10,000 rows or 16 MiB
              of texts each such part is checked for its own values; `sanitize.run` checks all for
@@ -298,27 +300,15 @@ def redact(
     """
     settings, chosen = settings_of("redact", options), Plan.load(plan)
     if isinstance(texts, pl.LazyFrame):
-        raise UsageError(
-            "redact: texts is a LazyFrame, whose rows are not read yet; give texts.collect()"
-        )
+        return _redact_frame(texts.collect(), chosen, settings).lazy()
     if isinstance(texts, pl.DataFrame):
         return _redact_frame(texts, chosen, settings)
     if isinstance(texts, pa.Table):
-        check_table("redact", texts.schema)
-        try:
-            frame = _read_frame(texts)
-        except (
-            pl.exceptions.PolarsError,
-            pa.ArrowException,
-            NotImplementedError,
-            TypeError,
-            ValueError,
-        ) as error:
-            raise UsageError(
-                "redact: the table has a column of a type that cannot be searched"
-                f" ({type(error).__name__}); drop or cast it"
-            ) from None
-        return restore_types(_redact_frame(frame, chosen, settings).to_arrow(), texts)
+        return _redact_table(texts, chosen, settings)
+    if name_data_object(texts) in ("Dataset", "DatasetDict"):
+        return rewrite_datasets(
+            "redact", texts, lambda table: _redact_table(table, chosen, settings)
+        )
     is_pandas = type(texts).__module__.partition(".")[0] == "pandas"
     if is_pandas and hasattr(texts, "columns"):
         return _redact_pandas(texts, chosen, settings)
@@ -345,6 +335,26 @@ def redact(
         if isinstance(texts, pa.Array | pa.ChunkedArray)
         else clean_texts
     )
+
+
+def _redact_table(table: pa.Table, plan: Plan, settings: Settings) -> pa.Table:
+    """An Arrow table with its texts rewritten, in the types that its columns had. Raises UsageError
+    for a column of a type that cannot be searched."""
+    check_table("redact", table.schema)
+    try:
+        frame = _read_frame(table)
+    except (
+        pl.exceptions.PolarsError,
+        pa.ArrowException,
+        NotImplementedError,
+        TypeError,
+        ValueError,
+    ) as error:
+        raise UsageError(
+            "redact: the table has a column of a type that cannot be searched"
+            f" ({type(error).__name__}); drop or cast it"
+        ) from None
+    return restore_types(_redact_frame(frame, plan, settings).to_arrow(), table)
 
 
 def restore_types(clean: pa.Table, given: pa.Table) -> pa.Table:

@@ -1,8 +1,8 @@
 """Selects the pieces of texts in which a pattern can match, and joins them to shorter texts."""
 
 import cython
-from cython.cimports.libc.stdint import int64_t, uint8_t, uint16_t, uint64_t
-from cython.cimports.libc.string import memchr, memcmp, memcpy
+from cython.cimports.libc.stdint import int64_t, uint8_t, uint32_t, uint64_t
+from cython.cimports.libc.string import memchr, memcmp, memcpy, memset
 
 
 @cython.cfunc
@@ -160,15 +160,38 @@ def _ends_run(
     return True
 
 
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _find_buckets(
+    data: cython.pointer[cython.const[uint8_t]],
+    remaining: int64_t,
+    window_masks: cython.pointer[cython.const[uint64_t]],
+) -> uint64_t:
+    """The buckets of which a literal may begin at `data`, as bits. Bytes beyond the column count as
+    0."""
+    window: uint32_t = 0
+    if remaining > 3:
+        memcpy(cython.address(window), data, 4)  # little-endian machines only, as Arrow
+    else:
+        memcpy(cython.address(window), data, remaining)
+    return (
+        window_masks[window & 255]
+        & window_masks[256 + ((window >> 8) & 255)]
+        & window_masks[512 + ((window >> 16) & 255)]
+        & window_masks[768 + (window >> 24)]
+    )
+
+
 def select_runs(
     data: cython.const[uint8_t][::1],
     text_offsets: cython.const[int64_t][::1],
     literals: cython.const[uint8_t][::1],
     literal_offsets: cython.const[int64_t][::1],
     literal_marks: cython.const[uint64_t][::1],
-    trigger_offsets: cython.const[int64_t][::1],
-    first_literals: cython.const[uint16_t][::1],
-    next_literals: cython.const[uint16_t][::1],
+    window_masks: cython.const[uint64_t][::1],
+    bucket_offsets: cython.const[int64_t][::1],
     text_marks: uint64_t[::1],
     run_starts: int64_t[::1],
     run_ends: int64_t[::1],
@@ -177,13 +200,15 @@ def select_runs(
     bytes (see `_ends_run`) that contain a literal without bits; returns their number. Runs beyond
     the size of the outputs are counted only.
 
-    Two neighbouring bytes of each literal, at `trigger_offsets`, lead to it: first_literals[first *
-    256 + second] is 1 + the number of the first literal with these bytes, next_literals of a
-    literal 1 + the next one, 0 is none. A literal of one byte is found before any other byte, but
-    not at the end of a text.
+    Literals are divided into 64 buckets: those of bucket b are bucket_offsets[b] to
+    bucket_offsets[b + 1]. Bit b of window_masks[256 * place + byte] says that a literal of the
+    bucket may have this byte at this place, from 0 to 3; so four loads for each byte of a text rule
+    out nearly all literals (the filter of Hyperscan's FDR: Wang et al., NSDI 2019, section 5). A
+    literal of one byte is not found at the end of a text.
     """
     count: int64_t = 0
     capacity: int64_t = run_starts.shape[0]
+    data_size: int64_t = data.shape[0]
     text: cython.Py_ssize_t
     text_start: int64_t
     text_end: int64_t
@@ -192,48 +217,155 @@ def select_runs(
     end: int64_t
     size: int64_t
     last_run_end: int64_t
-    literal: cython.int
-    if data.shape[0] == 0:
+    literal: int64_t
+    bucket: cython.int
+    buckets: uint64_t
+    if data_size == 0 or literal_marks.shape[0] == 0:
         return 0
     first: cython.pointer[cython.const[uint8_t]] = cython.address(data[0])
+    masks: cython.pointer[cython.const[uint64_t]] = cython.address(window_masks[0])
     with cython.nogil:
         for text in range(text_offsets.shape[0] - 1):
             text_start, text_end = text_offsets[text], text_offsets[text + 1]
             last_run_end = text_start
             for position in range(text_start, text_end - 1):
-                literal = first_literals[
-                    (cython.cast(cython.int, first[position]) << 8) | first[position + 1]
-                ]
-                while literal:
-                    start = position - trigger_offsets[literal - 1]
-                    size = literal_offsets[literal] - literal_offsets[literal - 1]
-                    if (
-                        start >= text_start
-                        and start + size <= text_end
-                        and memcmp(
-                            first + start,
-                            cython.address(literals[literal_offsets[literal - 1]]),
-                            size,
-                        )
-                        == 0
-                    ):
-                        if literal_marks[literal - 1]:
-                            text_marks[text] |= literal_marks[literal - 1]
-                        elif start >= last_run_end:
-                            end = start
-                            while start > last_run_end and not _ends_run(
-                                first, start - 1, text_start, text_end
-                            ):
-                                start -= 1
-                            while end < text_end and not _ends_run(
-                                first, end, text_start, text_end
-                            ):
-                                end += 1
-                            if count < capacity:
-                                run_starts[count], run_ends[count] = start, end
-                            count += 1
-                            last_run_end = end
-                    literal = next_literals[literal - 1]
+                buckets = _find_buckets(first + position, data_size - position, masks)
+                bucket = 0
+                while buckets:
+                    while not buckets & 1:
+                        buckets >>= 1
+                        bucket += 1
+                    for literal in range(bucket_offsets[bucket], bucket_offsets[bucket + 1]):
+                        if literal_marks[literal] == 0 and position < last_run_end:
+                            continue
+                        size = literal_offsets[literal + 1] - literal_offsets[literal]
+                        if (
+                            position + size > text_end
+                            or memcmp(
+                                first + position,
+                                cython.address(literals[literal_offsets[literal]]),
+                                size,
+                            )
+                            != 0
+                        ):
+                            continue
+                        if literal_marks[literal]:
+                            text_marks[text] |= literal_marks[literal]
+                            continue
+                        start = end = position
+                        while start > last_run_end and not _ends_run(
+                            first, start - 1, text_start, text_end
+                        ):
+                            start -= 1
+                        while end < text_end and not _ends_run(first, end, text_start, text_end):
+                            end += 1
+                        if count < capacity:
+                            run_starts[count], run_ends[count] = start, end
+                        count += 1
+                        last_run_end = end
+                    buckets >>= 1
+                    bucket += 1
+    return count
+
+
+def fill_spans(
+    data: uint8_t[::1],
+    starts: cython.const[int64_t][::1],
+    ends: cython.const[int64_t][::1],
+    byte: uint8_t,
+):
+    """Writes a byte over every span of `data`; an empty or reversed span has no bytes."""
+    span: cython.Py_ssize_t
+    with cython.nogil:
+        for span in range(starts.shape[0]):
+            if starts[span] < ends[span]:
+                memset(cython.address(data[starts[span]]), byte, ends[span] - starts[span])
+
+
+def find_two_lines(
+    data: cython.const[uint8_t][::1],
+    text_offsets: cython.const[int64_t][::1],
+    positions: cython.const[int64_t][::1],
+    starts: int64_t[::1],
+    ends: int64_t[::1],
+):
+    """For each position (ascending, each inside a text), where its line starts and where the line
+    after it ends, in its text. Positions of one line cost one search."""
+    text: cython.Py_ssize_t = 0
+    row: cython.Py_ssize_t
+    start: int64_t
+    line_end: int64_t = -1
+    text_end: int64_t
+    feed: cython.pointer[cython.const[uint8_t]]
+    if data.shape[0] == 0:
+        return
+    first: cython.pointer[cython.const[uint8_t]] = cython.address(data[0])
+    with cython.nogil:
+        for row in range(positions.shape[0]):
+            if positions[row] <= line_end:
+                starts[row], ends[row] = starts[row - 1], ends[row - 1]
+                continue
+            while text_offsets[text + 1] <= positions[row]:
+                text += 1
+            text_end = text_offsets[text + 1]
+            start = positions[row]
+            while start > text_offsets[text] and first[start - 1] != 10:
+                start -= 1
+            feed = cython.cast(
+                cython.pointer[cython.const[uint8_t]],
+                memchr(first + positions[row], 10, text_end - positions[row]),
+            )
+            ends[row] = text_end
+            line_end = text_end - 1
+            if feed is not cython.NULL:
+                line_end = feed - first
+                feed = cython.cast(
+                    cython.pointer[cython.const[uint8_t]],
+                    memchr(feed + 1, 10, text_end - line_end - 1),
+                )
+                if feed is not cython.NULL:
+                    ends[row] = feed - first
+            starts[row] = start
+
+
+def select_labelled_words(
+    data: cython.const[uint8_t][::1],
+    text_offsets: cython.const[int64_t][::1],
+    line_starts: cython.const[int64_t][::1],
+    line_ends: cython.const[int64_t][::1],
+    max_size: int64_t,
+    piece_starts: int64_t[::1],
+    piece_ends: int64_t[::1],
+) -> int:
+    """Writes the spans of lines (ascending) of at most `max_size` bytes without a blank or tab that
+    have, in their text, a line above with one to `max_size` bytes with its line end, from that
+    line on; returns their number. The outputs have room for all."""
+    count: int64_t = 0
+    text: cython.Py_ssize_t = 0
+    line: cython.Py_ssize_t
+    start: int64_t
+    end: int64_t
+    above: int64_t
+    lowest: int64_t
+    if data.shape[0] == 0:
+        return 0
+    first: cython.pointer[cython.const[uint8_t]] = cython.address(data[0])
+    with cython.nogil:
+        for line in range(line_starts.shape[0]):
+            start, end = line_starts[line], line_ends[line]
+            while text_offsets[text + 1] <= start:
+                text += 1
+            lowest = text_offsets[text]
+            if start <= lowest or end - start > max_size or first[start - 1] != 10:
+                continue
+            if memchr(first + start, 32, end - start) or memchr(first + start, 9, end - start):
+                continue
+            above = start - 1
+            while above > lowest and first[above - 1] != 10 and start - above <= max_size:
+                above -= 1
+            if start - above <= max_size:
+                piece_starts[count], piece_ends[count] = above, end
+                count += 1
     return count
 
 

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -430,6 +431,11 @@ def _to_english(values: pl.Series) -> pl.Series:
     return values.clone().scatter(rows, translated)
 
 
+def _is_leap_year(year: Any) -> Any:
+    """Whether years, an array or an expression, have a 29 February."""
+    return (year % 4 == 0) & ((year % 100 != 0) | (year % 400 == 0))
+
+
 def _check(values: pl.Series) -> pl.Series:
     """`date` for an impossible day or month, `time` for an impossible time, `word` for `may 5` in
     lower case; else null."""
@@ -438,7 +444,7 @@ def _check(values: pl.Series) -> pl.Series:
         rows = _rfc5322_date_bytes(values.filter(mail))
         month, year = _read_month(rows), _read_number(rows, 7, 11)
         last_days = np.array([31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31])[month - 1]
-        last_days += (month == 2) & (year % 4 == 0) & ((year % 100 != 0) | (year % 400 == 0))
+        last_days += (month == 2) & _is_leap_year(year)
         day = _read_number(rows, 0, 2)
         too_late = (
             (_read_number(rows, 12, 14) > 24)
@@ -455,9 +461,6 @@ def _check(values: pl.Series) -> pl.Series:
     last_day = pl.col("month").replace_strict(
         {2: 29, 4: 30, 6: 30, 9: 30, 11: 30}, default=31, return_dtype=pl.Int64
     )
-    is_leap_year = (pl.col("year") % 4 == 0) & (
-        (pl.col("year") % 100 != 0) | (pl.col("year") % 400 == 0)
-    )
     is_impossible_date = (
         (pl.col("month") > 12)
         | (pl.col("month") < 1)
@@ -467,7 +470,7 @@ def _check(values: pl.Series) -> pl.Series:
             (pl.col("month") == 2)
             & (pl.col("day") == 29)
             & pl.col("year").is_not_null()
-            & ~is_leap_year
+            & ~_is_leap_year(pl.col("year"))
         )
         | (
             pl.col("is_numeric")
@@ -619,6 +622,20 @@ def _normalise_parsed(values: pl.Series) -> pl.Series:
 
 
 @dataclass(frozen=True)
+class _DrawnParts:
+    """A number for each value and each part of it. `weekday` is also the second number of a date of
+    which both may be the month."""
+
+    year: I64
+    day: I64
+    month: I64
+    weekday: I64
+    hour: I64
+    minute: I64
+    second: I64
+
+
+@dataclass(frozen=True)
 class _MovedDates:
     """Dates with other numbers in the same spelling: the text of each, and the month and day that
     it now has."""
@@ -643,7 +660,7 @@ def _make_surrogates(values: pl.Series, draws: Draws, reserved: bool) -> pl.Seri
     if dotted.any():
         values = values.str.replace_all(_DOTTED_TIME, "${1}:${2}")
     surrogates = _redraw_dates(
-        values, [draw_indices(draws, lane, 1 << 20) for lane in range(7)]
+        values, _DrawnParts(*(draw_indices(draws, lane, 1 << 20) for lane in range(7)))
     ).alias(values.name)
     if dotted.any():
         with_dots = surrogates.filter(dotted).str.replace(
@@ -657,18 +674,17 @@ def _make_surrogates(values: pl.Series, draws: Draws, reserved: bool) -> pl.Seri
     return surrogates
 
 
-def _redraw_dates(values: pl.Series, bits: list[I64]) -> pl.Series:
-    """`_make_surrogates` of values in their usual spelling. `bits` are seven draws for each value:
-    year, day, month, weekday, and three for the time of day."""
+def _redraw_dates(values: pl.Series, drawn: _DrawnParts) -> pl.Series:
+    """`_make_surrogates` of values in their usual spelling."""
     parsed = _parse(values)
-    year = _move_year(parsed["year"].fill_null(2000).to_numpy().astype(np.int64), bits[0])
+    year = _move_year(parsed["year"].fill_null(2000).to_numpy().astype(np.int64), drawn.year)
     pieces = values.str.extract_groups(rf"\A((?:{_WEEKDAY})?[.]?,? *)([\s\S]*)\z").struct.unnest()
     weekday_text, rest = pieces.to_series(0).fill_null(""), pieces.to_series(1)
     has_numbers = (parsed["is_iso"] | parsed["is_numeric"]).to_numpy()
     has_month_name = parsed["is_named"].to_numpy()
     numeric, named = (
-        _move_numeric_dates(rest, parsed, year, bits),
-        _move_named_dates(rest, year, bits),
+        _move_numeric_dates(rest, parsed, year, drawn),
+        _move_named_dates(rest, year, drawn),
     )
     month, day = (
         np.where(has_month_name, named.month, numeric.month),
@@ -685,12 +701,14 @@ def _redraw_dates(values: pl.Series, bits: list[I64]) -> pl.Series:
         .otherwise(pl.lit(rest))
     ).to_series()
     is_full_date = parsed["year"].is_not_null().to_numpy() & (has_numbers | has_month_name)
-    weekday = np.where(is_full_date, _weekday_number(year, month, day), bits[3] % 7)
-    weekday = np.where(values.is_in(_SHORT_DAYS).to_numpy(), bits[3] % len(_SHORT_DAYS), weekday)
+    weekday = np.where(is_full_date, _weekday_number(year, month, day), drawn.weekday % 7)
+    weekday = np.where(
+        values.is_in(_SHORT_DAYS).to_numpy(), drawn.weekday % len(_SHORT_DAYS), weekday
+    )
     date = pl.select(
         pl.concat_str(pl.lit(_format_name(weekday + 1, weekday_text, _WEEKDAYS)), pl.lit(body))
     ).to_series()
-    return _redraw_time(date, bits[4:7])
+    return _redraw_time(date, drawn)
 
 
 def _move_year(year: I64, bits: I64) -> I64:
@@ -701,7 +719,7 @@ def _move_year(year: I64, bits: I64) -> I64:
 
 
 def _move_numeric_dates(
-    dates: pl.Series, parsed: pl.DataFrame, year: I64, bits: list[I64]
+    dates: pl.Series, parsed: pl.DataFrame, year: I64, drawn: _DrawnParts
 ) -> _MovedDates:
     """Dates in three numbers, with the order and widths of these kept. Where the numbers do not say
     which one is the day, both are drawn from 1 to 12, so that the result is as ambiguous as the
@@ -732,8 +750,8 @@ def _move_numeric_dates(
             original.str.starts_with("0").to_numpy(),
         )
         as_day, as_month = (
-            _number_of_width(bits[1], width, padded, 28),
-            _number_of_width(bits[2 + place % 2], width, padded, 12),
+            _number_of_width(drawn.day, width, padded, 28),
+            _number_of_width(drawn.weekday if place == 1 else drawn.month, width, padded, 12),
         )
         number = np.where(is_day & ~is_ambiguous, as_day, as_month)
         month, day = (
@@ -747,7 +765,7 @@ def _move_numeric_dates(
     return _MovedDates(pl.select(pl.concat_str(*map(pl.lit, pieces))).to_series(), month, day)
 
 
-def _move_named_dates(dates: pl.Series, year: I64, bits: list[I64]) -> _MovedDates:
+def _move_named_dates(dates: pl.Series, year: I64, drawn: _DrawnParts) -> _MovedDates:
     """Dates with the name of a month, and day and year in any order: `14 May 2001`, `May 14th,
     2001`, `May 2001`, `14 May`."""
     name_between_numbers = (
@@ -763,11 +781,11 @@ def _move_named_dates(dates: pl.Series, year: I64, bits: list[I64]) -> _MovedDat
     padded_before, padded_after = (
         number.str.starts_with("0").to_numpy() for number in (number_before, number_after)
     )
-    month = bits[2] % 12 + 1
+    month = drawn.month % 12 + 1
     day_before = np.where(
-        width_before > 0, _number_of_width(bits[1], width_before, padded_before, 28), 0
+        width_before > 0, _number_of_width(drawn.day, width_before, padded_before, 28), 0
     )
-    day_after = _number_of_width(bits[1], np.minimum(width_after, 2), padded_after, 28)
+    day_after = _number_of_width(drawn.day, np.minimum(width_after, 2), padded_after, 28)
     ends_with_year = (width_after == 4) | (width_before > 0)
     new_after = np.where(ends_with_year, np.where(width_after == 4, year, year % 100), day_after)
     gap_before = _replace_ordinal(gap_before, day_before)
@@ -909,7 +927,7 @@ def _weekday_number(year: I64, month: I64, day: I64) -> I64:
     return (sunday + 6) % 7
 
 
-def _redraw_time(values: pl.Series, bits: list[I64]) -> pl.Series:
+def _redraw_time(values: pl.Series, drawn: _DrawnParts) -> pl.Series:
     """The values with hours, minutes and seconds redrawn in the same widths; values without a time
     are unchanged."""
     is_twelve_hour = values.str.contains(r"[0-9] ?[AaPp][.]?[Mm]").to_numpy()
@@ -926,15 +944,15 @@ def _redraw_time(values: pl.Series, bits: list[I64]) -> pl.Series:
     )
     drawn_hour = np.where(
         is_twelve_hour,
-        _number_of_width(bits[0], width, padded, 12),
-        _number_of_width(bits[0], width, padded, 23),
+        _number_of_width(drawn.hour, width, padded, 12),
+        _number_of_width(drawn.hour, width, padded, 23),
     )
     seconds = pl.select(
         pl.when(pl.lit(second) == "")
         .then(pl.lit(""))
-        .otherwise(":" + pl.lit(pl.Series(bits[2] % 60).cast(pl.String).str.zfill(2)))
+        .otherwise(":" + pl.lit(pl.Series(drawn.second % 60).cast(pl.String).str.zfill(2)))
     ).to_series()
-    minutes = pl.Series(bits[1] % 60).cast(pl.String).str.zfill(2)
+    minutes = pl.Series(drawn.minute % 60).cast(pl.String).str.zfill(2)
     clock = pl.select(
         pl.concat_str(
             *(
@@ -962,7 +980,7 @@ def _redraw_time(values: pl.Series, bits: list[I64]) -> pl.Series:
     hours = pl.select(
         pl.concat_str(
             pl.lit(text_before),
-            pl.lit(_format_number(_number_of_width(bits[0], width, padded, 12), width)),
+            pl.lit(_format_number(_number_of_width(drawn.hour, width, padded, 12), width)),
             pl.lit(text_after),
         )
     ).to_series()

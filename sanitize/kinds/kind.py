@@ -734,11 +734,11 @@ def boundary_tables(kinds: list[Kind]) -> tuple[Mask, Mask]:
     The rule applies only at an edge of the value that is itself a letter, digit or underscore; `+1`
     or `(555)` may follow anything.
     """
-    tables = np.zeros((2, len(kinds), 256), np.bool_)
+    before, after = np.zeros((2, len(kinds), 256), np.bool_)
     for number, one in enumerate(kinds):
-        tables[0, number, list(one.not_preceded_by)] = True
-        tables[1, number, list(one.not_followed_by)] = True
-    return tables[0], tables[1]
+        before[number] = _cached_byte_table(one.not_preceded_by)
+        after[number] = _cached_byte_table(one.not_followed_by)
+    return before, after
 
 
 def byte_table(members: bytes) -> Mask:
@@ -746,3 +746,7 @@ def byte_table(members: bytes) -> Mask:
     table = np.zeros(256, np.bool_)
     table[list(members)] = True
     return table
+
+
+# kinds share a few sets of bytes
+_cached_byte_table = functools.lru_cache(64)(byte_table)

@@ -358,6 +358,29 @@ def replace_enums(dtype: Any) -> Any:
     return dtype
 
 
+def rewrite_datasets(function: str, data: Any, rewrite: Callable[[pa.Table], pa.Table]) -> Any:
+    """A Dataset or DatasetDict with its rows rewritten as one table by `rewrite`, which keeps their
+    number and order. Its description is left out, which is not searched. Raises UsageError where
+    the splits have different columns."""
+    splits = dict(data) if name_data_object(data) == "DatasetDict" else {_SINGLE_SPLIT: data}
+    given = {
+        split: pa.Table.from_batches(batches, schema)
+        for split, (schema, batches) in ((name, _read_dataset(one)) for name, one in splits.items())
+    }
+    schemas = [table.schema.remove_metadata() for table in given.values()]
+    if not schemas or any(schema != schemas[0] for schema in schemas):
+        raise UsageError(
+            f"{function}: the splits of the DatasetDict are none, or have different columns;"
+            f" call {function} for each split"
+        )
+    clean = rewrite(pa.concat_tables(table.replace_schema_metadata() for table in given.values()))
+    built, low = dict[str, Any](), 0
+    for split, table in given.items():
+        built[split] = _build_dataset(splits[split], clean.slice(low, table.num_rows))
+        low += table.num_rows
+    return type(data)(built) if name_data_object(data) == "DatasetDict" else built[_SINGLE_SPLIT]
+
+
 def _build_dataset(dataset: Any, table: pa.Table) -> Any:
     """A Dataset of the table with the features of an earlier one; a pseudonymized column is a
     string."""

@@ -45,7 +45,7 @@ from sanitize.storage.table_schemas import QuarantineRow
 # a number, a hexadecimal code or a UUID, with or without a prefix
 _CODE_PATTERN = "^<?([A-Za-z0-9_-]+[/:])*[{]?[0-9A-Fa-f-]+[}]?>?$"
 VERSION = (
-    5  # part of the index's fingerprint: raise it when what is written for the same input changes
+    6  # part of the index's fingerprint: raise it when what is written for the same input changes
 )
 
 

@@ -69,7 +69,7 @@ def share_workspace(work: Path) -> Iterator[None]:
     if os.path.realpath(lock) in _held_locks:
         yield
         return
-    handle = _open_lock(lock)
+    handle = _open_lock(lock, work)
     try:
         try:
             fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -120,7 +120,7 @@ def hold_lock(lock: Path, locked_path: Path, *, is_removed: bool = False) -> Ite
     """Holds the lock file `lock` of the folder `locked_path`; with `is_removed` the file is removed
     at the end. Raises `Locked` with the holder and the age of its lock if it is held."""
     while True:
-        handle = _open_lock(lock)
+        handle = _open_lock(lock, locked_path)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             # the previous holder may have removed the file between open and flock; then this handle
@@ -183,10 +183,30 @@ def _read_holder(handle: int) -> LockHolder | None:
         return None
 
 
-def _open_lock(lock: Path) -> int:
-    return os.open(
-        lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0), 0o600
+def _open_lock(lock: Path, locked_path: Path) -> int:
+    """Open the lock file of a folder, made if it is missing. Raises `Locked` if it is another
+    user's."""
+    try:
+        return os.open(
+            lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0), 0o600
+        )
+    except PermissionError:
+        owner = _find_owner(lock)
+        if owner in (None, os.geteuid()):
+            raise
+    raise Locked(
+        f"{locked_path}: its lock file {lock.name} belongs to another user (number {owner}), who"
+        " may be running there; wait until that run ends and ask for the file to be deleted, or"
+        " use another folder"
     )
+
+
+def _find_owner(path: Path) -> int | None:
+    """Return the number of the user that a file belongs to; None if that cannot be known."""
+    try:
+        return path.lstat().st_uid
+    except OSError:
+        return None
 
 
 def _is_held_by_run(handle: int) -> bool:

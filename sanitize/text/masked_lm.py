@@ -28,6 +28,7 @@ import numpy as np
 from sanitize.array_types import F32, I64
 from sanitize.core.exponential_mechanism import BOUNDS_FILE, ClipBounds
 from sanitize.errors import MissingExtra, PlanError
+from sanitize.storage.model_folders import describe_impossible_layers
 
 _HEAD_ATTRIBUTES = ("cls", "lm_head")  # models of the BERT family; of the RoBERTa family
 _WORD = re.compile(r"[^\W_]+")
@@ -104,6 +105,8 @@ class MaskedModel:
             )
         self.torch, self.folder, self.device = torch, folder, device
         transformers.utils.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+        if problem := describe_impossible_layers(folder):
+            raise PlanError(f"{folder}: {problem}")
         try:
             self.tokenizer: Any = transformers.AutoTokenizer.from_pretrained(
                 folder, local_files_only=True, trust_remote_code=False

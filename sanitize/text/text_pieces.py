@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sanitize.array_types import I64, U8, U16, U64
+from sanitize.array_types import I64, U8, U64
 from sanitize.core.arrow_buffers import MASKED_BYTE, TextBuffers
-from sanitize.core.intervals import enumerate_ranges, expand_ranges
+from sanitize.core.intervals import enumerate_ranges
 from sanitize.kernels import text_pieces as kernel
 
 _PIECES_PER_TEXT = 16  # pieces that are joined to one text of `TextPieces.buffers`
@@ -24,14 +24,8 @@ _BYTES_PER_PIECE = 128  # of a column, at first: room for so many pieces is rese
 # of a kind with `Kind.landmarks`: the part of a value before one, with what its context rule reads,
 # and the part behind one
 _BYTES_BEFORE_LANDMARK, _BYTES_AFTER_LANDMARK = 160, 320
-_MAX_LITERALS = (1 << 16) - 2  # their numbers, from 1, fit into two bytes
-_TAB, _LINE_FEED, _BLANK, _MAX_LABEL_BYTES = (
-    9,
-    10,
-    32,
-    64,
-)  # of a line that is a label, and of a value alone on a line
-_RARE_BYTES = b"0123456789!#$%&*+/:;<=>?@JKQVXYZ[\\]^_`jqxz{|}~"  # bytes that text has few of
+_BUCKETS, _WINDOW_BYTES = 64, 4  # of literals; of each the first bytes, which a filter reads
+_MAX_LABEL_BYTES = 64  # of a line that is a label, and of a value alone on a line
 
 
 @dataclass(frozen=True, repr=False)
@@ -77,9 +71,7 @@ class TextPieces:
         shift = self.piece_starts[piece] - self.column_starts[piece]
         low = np.maximum(starts[span], self.column_starts[piece]) + shift
         high = np.minimum(ends[span], piece_ends[piece]) + shift
-        data = self.buffers.data.copy()
-        data[expand_ranges(low, high)] = MASKED_BYTE
-        return TextBuffers(data, self.buffers.offsets)
+        return mask_spans(self.buffers, low, high)
 
     def ends_in_column(self) -> I64:
         """Where each piece ends in the column's bytes."""
@@ -91,6 +83,16 @@ class TextPieces:
         """Converts ascending byte offsets in `buffers` to byte offsets in the column."""
         piece = np.searchsorted(self.piece_starts, piece_offsets, side="right") - 1
         return self.column_starts[piece] + piece_offsets - self.piece_starts[piece]
+
+
+def mask_spans(buffers: TextBuffers, starts: I64, ends: I64) -> TextBuffers:
+    """Returns the texts with the bytes of the given spans masked, so that no pattern matches
+    them."""
+    if not len(starts):
+        return buffers
+    data = buffers.data.copy()
+    kernel.fill_spans(data, starts, ends, MASKED_BYTE)
+    return TextBuffers(data, buffers.offsets)
 
 
 def widen_spans(
@@ -129,23 +131,25 @@ def find_values_below_labels(buffers: TextBuffers, lines: TextPieces) -> TextPie
 
     # lines ["Passport", "K1234567", "of 12"] -> pieces ["Passport\\nK1234567"]
     """
-    starts, ends, data = lines.column_starts, lines.ends_in_column(), buffers.data
-    is_short = ends - starts <= _MAX_LABEL_BYTES
-    rows = np.flatnonzero(is_short & (data[starts - 1] == _LINE_FEED) & (starts > 0))
-    starts, ends = starts[rows], ends[rows]
-    if len(rows):
-        line_bytes = data[expand_ranges(starts, ends)]
-        is_blank = (line_bytes == _BLANK) | (line_bytes == _TAB)
-        is_word = np.add.reduceat(is_blank, np.cumsum(ends - starts) - (ends - starts)) == 0
-        starts, ends = starts[is_word], ends[is_word]
-    above = starts
-    if len(starts):
-        feeds = np.concatenate([[-1], np.flatnonzero(data == _LINE_FEED)])
-        above = feeds[np.searchsorted(feeds, starts - 1) - 1] + 1
-        text_starts = buffers.offsets[np.searchsorted(buffers.offsets, starts, side="right") - 1]
-        above = np.maximum(above, text_starts)
-    is_label = (above < starts) & (starts - above <= _MAX_LABEL_BYTES)
-    return TextPieces.from_spans(buffers, above[is_label], ends[is_label])
+    starts, ends = np.empty((2, len(lines.column_starts)), np.int64)
+    count = kernel.select_labelled_words(
+        buffers.data,
+        buffers.offsets,
+        lines.column_starts,
+        lines.ends_in_column(),
+        _MAX_LABEL_BYTES,
+        starts,
+        ends,
+    )
+    return TextPieces.from_spans(buffers, starts[:count], ends[:count])
+
+
+def find_two_lines(buffers: TextBuffers, positions: I64) -> tuple[I64, I64]:
+    """For each position (ascending byte offsets), where its line starts and where the line after it
+    ends."""
+    starts, ends = np.empty((2, len(positions)), np.int64)
+    kernel.find_two_lines(buffers.data, buffers.offsets, positions, starts, ends)
+    return starts, ends
 
 
 def find_words(buffers: TextBuffers) -> TextPieces:
@@ -166,9 +170,8 @@ class LiteralTable:
     data: U8
     offsets: I64
     marks: U64  # the bits that a literal sets in the mark of its text; 0 for an anchor
-    trigger_offsets: I64  # of two neighbouring bytes of each literal, the rarest in text
-    first_literals: U16
-    next_literals: U16
+    window_masks: U64  # the buckets of the literals that may have a byte at a place
+    bucket_offsets: I64  # where the literals of each bucket begin
 
     @classmethod
     def build(
@@ -181,35 +184,26 @@ class LiteralTable:
             for bit, group in enumerate(marking_literals.values())
             for literal in group
         ]
+        # literals with the same beginnings in one bucket, the short ones apart from the long ones
         encoded = sorted(
             {(literal.encode(), mark) for mark, literal in pairs},
-            key=lambda pair: (len(pair[0]), pair),
+            key=lambda pair: (min(len(pair[0]), _WINDOW_BYTES), pair),
         )
-        assert len(encoded) <= _MAX_LITERALS and len(marking_literals) <= 64
-        first, following = np.zeros((256, 256), np.uint16), np.zeros(len(encoded), np.uint16)
-        triggers = np.array([_rarest_pair(literal) for literal, _ in encoded], np.int64)
-        for number, ((literal, _), at) in enumerate(zip(encoded, triggers.tolist(), strict=True)):
-            if len(literal) == 1:
-                # found whatever follows it; as these come first, they end the chains of longer
-                # literals
-                assert not first[literal[0]].any()
-                first[literal[0]] = number + 1
-            else:
-                following[number] = first[literal[at], literal[at + 1]]
-                first[literal[at], literal[at + 1]] = number + 1
-        offsets = np.concatenate([[0], np.cumsum([len(literal) for literal, _ in encoded])]).astype(
-            np.int64
-        )
-        data = np.frombuffer(b"".join(literal for literal, _ in encoded), np.uint8)
-        bits = {name: bit for bit, name in enumerate(marking_literals)}
+        assert len(marking_literals) <= 64
+        bucket = np.arange(len(encoded)) * _BUCKETS // max(len(encoded), 1)
+        masks = np.zeros((_WINDOW_BYTES, 256), np.uint64)
+        for (literal, _), bit in zip(
+            encoded, np.uint64(1) << bucket.astype(np.uint64), strict=True
+        ):
+            for place in range(_WINDOW_BYTES):
+                masks[place, literal[place] if place < len(literal) else slice(None)] |= bit
         return cls(
-            bits,
-            data,
-            offsets,
+            {name: bit for bit, name in enumerate(marking_literals)},
+            np.frombuffer(b"".join(literal for literal, _ in encoded), np.uint8),
+            np.cumsum([0, *(len(literal) for literal, _ in encoded)], dtype=np.int64),
             np.array([mark for _, mark in encoded], np.uint64),
-            triggers,
-            first.ravel(),
-            following,
+            masks.ravel(),
+            np.searchsorted(bucket, np.arange(_BUCKETS + 1)).astype(np.int64),
         )
 
 
@@ -235,9 +229,8 @@ def find_runs(buffers: TextBuffers, literals: LiteralTable) -> AnchoredRuns:
             literals.data,
             literals.offsets,
             literals.marks,
-            literals.trigger_offsets,
-            literals.first_literals,
-            literals.next_literals,
+            literals.window_masks,
+            literals.bucket_offsets,
             marks,
             starts,
             ends,
@@ -256,12 +249,3 @@ def _fill(buffers: TextBuffers, select: Callable[[I64, I64], int]) -> tuple[I64,
         if count <= capacity:
             return starts[:count], ends[:count]
         capacity = count
-
-
-def _rarest_pair(literal: bytes) -> int:
-    """The offset of the two neighbouring bytes of a literal of which most are rare in text."""
-    rarity = [
-        sum(byte in _RARE_BYTES for byte in literal[at : at + 2])
-        for at in range(max(len(literal) - 1, 1))
-    ]
-    return rarity.index(max(rarity))

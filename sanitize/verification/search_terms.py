@@ -312,7 +312,9 @@ class SearchTerms:
     @classmethod
     def from_values(cls, values: pl.DataFrame, check_mode: str = "full") -> SearchTerms | None:
         """The terms of a few values that are all removed: columns value_id, kind (a name), value,
-        normalised. None if all are too common to be searched for."""
+        normalised. None if there are none, or all are too common to be searched for."""
+        if values.is_empty():
+            return None
         term_types = (SPELLING,) if check_mode == "fast" else (SPELLING, IDENTITY, DIGITS)
         terms = _build_terms(_mark_removed(values, values["kind"].unique().to_list()), term_types)
         return cls.from_terms(terms) if terms.height else None

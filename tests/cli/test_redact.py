@@ -7,9 +7,12 @@ import io
 import json
 import mailbox
 import os
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -210,3 +213,82 @@ def test_a_file_is_replaced_at_once(tmp_path: Path, console: Console) -> None:
     assert console("redact", tmp_path / "a.txt", "-o", tmp_path / "out.txt", "-q")[0] == 0
     assert (tmp_path / "out.txt").read_text() == "[EMAIL_ADDRESS]"
     assert (tmp_path / "linked").read_text() == "old"
+
+
+@pytest.mark.parametrize(
+    ("encoding", "text"),
+    [
+        ("cp1252", "a café by the sea"),
+        ("koi8-r", "Завтра утром мы поедем на поезде в другой город, и дети будут рады."),
+    ],
+)
+def test_a_text_that_is_not_utf8_is_decoded_as_in_a_run(
+    encoding: str, text: str, tmp_path: Path, console: Console
+) -> None:
+    path = tmp_path / "a.log"
+    path.write_bytes(f"{text} {MAIL}\n".encode(encoding))
+    code, out, err = console("redact", str(path), "--seed", "1")
+    assert (code, out) == (0, f"{text} [EMAIL_ADDRESS]\n"), err
+    assert "its encoding was guessed" in err
+
+
+def test_bytes_of_no_encoding_are_refused(tmp_path: Path, console: Console) -> None:
+    path = tmp_path / "a.log"
+    path.write_bytes(b"\x81\x8d\x8f\x90\x9d\xff\xfe\x81" * 40)
+    code, out, err = console("redact", str(path), "--seed", "1")
+    assert (code, out) == (3, "") and "not valid Unicode" in err
+
+
+def _run_command(arguments: list[str], folder: Path, **options: Any) -> Any:
+    """A command in a process of its own, in a folder."""
+    command = [sys.executable, "-m", "sanitize", *arguments]
+    return subprocess.run(command, cwd=folder, capture_output=True, timeout=120, **options)
+
+
+def test_without_home_folder_and_terminal_a_text_is_redacted(tmp_path: Path) -> None:
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in ("HOME", "TERM") and not name.startswith("XDG_")
+    }
+    for more in ({}, {"HOME": str(tmp_path / "none")}):
+        done = _run_command(
+            ["redact", "-"], tmp_path, env=environment | more, input=f"to {MAIL}\n".encode()
+        )
+        assert (done.returncode, done.stdout) == (0, b"to [EMAIL_ADDRESS]\n"), done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_closed_pipe_ends_without_a_traceback(tmp_path: Path) -> None:
+    (tmp_path / "a.log").write_text(f"to {MAIL}\n" * 20_000)
+    command = [sys.executable, "-m", "sanitize", "redact", "a.log"]
+    with subprocess.Popen(
+        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None and process.stderr is not None
+        process.stdout.close()
+        errors = process.stderr.read()
+    assert b"Traceback" not in errors and MAIL.encode() not in errors
+
+
+BAD_FILES = {
+    "JSON lines that end in mid-record": ("a.jsonl", f'{{"text": "a"}}\n{{"text": "{MAIL}'),
+    "JSON lines, then CSV": ("a.jsonl", f'{{"text": "a"}}\ntext,who\nb,{MAIL}\n'),
+    "CSV, then JSON lines": ("a.csv", f'text,who\na,{MAIL}\n{{"text": "{MAIL}"}}\n'),
+}
+
+
+@pytest.mark.parametrize("case", BAD_FILES)
+def test_a_broken_file_is_refused_and_nothing_is_written(
+    case: str, tmp_path: Path, console: Console
+) -> None:
+    name, content = BAD_FILES[case]
+    (tmp_path / name).write_text(content)
+    code, out, err = console("redact", str(tmp_path / name), "-o", str(tmp_path / "out"))
+    assert (code, out) == (3, "") and MAIL not in err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_text_given_as_a_path_is_not_repeated(console: Console) -> None:
+    code, out, err = console("redact", f"to {MAIL}")
+    assert (code, out) == (3, "") and "--text" in err and MAIL not in err

@@ -3,6 +3,7 @@ are invented."""
 
 from __future__ import annotations
 
+import copy
 import json
 import re
 import shutil
@@ -20,12 +21,14 @@ from sanitize import train  # noqa: E402
 from sanitize.errors import InputRefused, LeakFound, OutputBroken, UsageError  # noqa: E402
 from sanitize.eval.cli import app  # noqa: E402
 from sanitize.eval.language_model import LanguageModel  # noqa: E402
+from sanitize.eval.recovery_attacks import round_to_four_bits  # noqa: E402
 from sanitize.eval.trained_documents import TrainedDocuments, read_trained_documents  # noqa: E402
 from sanitize.eval.unlearning_receipt import (  # noqa: E402
     FINDS_NOTHING,
     PROVES_NOTHING,
-    _compute_tail_losses,
     _find_forgotten_addresses,
+    _find_recovered,
+    _score_tails,
     _split_documents,
     _summarize_findings,
     format_sentences,
@@ -153,7 +156,17 @@ def test_receipt_of_an_unlearned_run(
         "membership": True,
         "chance_from": "control",
         "above_chance": True,
+        "comes_back": receipt["found"]["comes_back"],
     }
+    assert before["forgotten"]["extraction_strength"] > 0.9
+    assert after["forgotten"]["extraction_strength"] < 0.5
+    relearned, rounded = (
+        receipt["attacks"][f"after_{name}"] for name in ("relearned", "four_bits")
+    )
+    assert relearned["forgotten"]["documents"] == 2 and rounded["forgotten"]["documents"] == 4
+    assert (
+        relearned["forgotten"]["loss"] < after["forgotten"]["loss"] and "addresses" not in relearned
+    ), "the other half is easier, and its only address was shown"
     assert any(line.startswith("NOT LIKE UNSEEN") for line in receipt["statements"])
     assert (
         receipt["models"]["before"]["weights_sha256"]
@@ -165,7 +178,7 @@ def test_receipt_of_an_unlearned_run(
     assert (
         "proves nothing" in text
         and "Not covered" in text
-        and "| forgotten: generated completely | 4 of 4 | 0 of 4 |" in text
+        and "| forgotten: generated completely | 4 of 4 | 0 of 4 | 0 of 4 |" in text
     )
     secrets = [*PEOPLE[:5], "@", *OBJECTS, *TOWNS, "dan-", str(trained["folder"])]
     # a hexadecimal number may contain ada
@@ -223,6 +236,32 @@ def test_documents_that_are_not_forgotten_are_reported(
 
 
 @pytest.mark.slow
+def test_a_model_that_knew_nothing_has_no_receipt(trained: dict[str, Path], tmp_path: Path) -> None:
+    """Against a control and without one; the command ends with 3 and writes nothing."""
+    table = {
+        "data": {"path": str(trained["clean"]), "layout": "document"},
+        "model": SIZES,
+        "tokenizer": {"vocab": 420},
+        "run": {"max_steps": 1, "batch": 8, "lr": 1e-5, "checkpoint_every": 0.0, "device": "cpu"},
+    }
+    train.fit(table, tmp_path / "new")
+    unlearn_documents(
+        "npo",
+        model=get_final_checkpoint(tmp_path / "new"),
+        id_list=trained["ids"],
+        data=trained["clean"],
+        out=tmp_path / "forgot",
+        changes=["run.epochs=1"],
+    )
+    result = CliRunner().invoke(
+        app, ["receipt", str(tmp_path / "forgot"), "--out", str(tmp_path / "out")]
+    )
+    assert isinstance(result.exception, InputRefused) and result.exception.exit_code == 3
+    assert "nothing of the 4 forgotten documents in the model before" in str(result.exception)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.slow
 def test_receipt_of_stages_has_their_guarantee(trained: dict[str, Path], tmp_path: Path) -> None:
     """A folder of dp2unlearning: the full model before, the newest after, the ids of the last
     request, and only its own guarantee."""
@@ -235,7 +274,7 @@ def test_receipt_of_stages_has_their_guarantee(trained: dict[str, Path], tmp_pat
         "data": {"layout": "document"},
         "model": SIZES,
         "tokenizer": {"vocab": 420},
-        "run": {"epochs": 2, "batch": 8, "lr": 1e-2, "checkpoint_every": 0.0, "device": "cpu"},
+        "run": {"epochs": 60, "batch": 8, "lr": 5e-3, "checkpoint_every": 0.0, "device": "cpu"},
         "base": {"epochs": 2},
     }
     stages = Dp2Unlearning(
@@ -254,7 +293,7 @@ def test_receipt_of_stages_has_their_guarantee(trained: dict[str, Path], tmp_pat
     assert (
         receipt["method"] == "dp2unlearning"
         and receipt["forgotten"] == 4
-        and set(receipt["attacks"]) == {"before", "after", "retrained"}
+        and {"before", "after", "retrained", "retrained_relearned"} < set(receipt["attacks"])
     )
     assert receipt["attacks"]["after"] == receipt["attacks"]["retrained"], "the same model"
     assert (
@@ -461,12 +500,17 @@ def test_sentences_report_a_loss_of_utility() -> None:
             "membership": False,
             "chance_from": None,
             "above_chance": True,
+            "comes_back": {"four_bits": {"documents": 1, "addresses": 0, "membership": True}},
         },
         "attacks": {"before": make_attack(1, 1, 0.0, 1.0), "after": make_attack(0, 1, 0.0, 1.0)},
     }
     receipt["attacks"]["after"]["kept"] = {**receipt["attacks"]["after"]["kept"], "rouge_l": 0.1}
     text = " ".join(format_sentences(receipt))
     assert "loss of utility" in text and "2 mail addresses" in text and "proves nothing" in text
+    assert (
+        "COMES BACK with weights rounded to four bits: 1 documents are generated completely; the"
+        " loss distinguishes the documents from unseen ones."
+    ) in text
 
 
 def test_prompts_and_texts_of_a_run(tmp_path: Path) -> None:
@@ -508,9 +552,95 @@ def test_documents_without_a_scored_token_are_left_out_of_the_loss(
     documents = TrainedDocuments(("1", "2"), ("x" * 80, ""), ("answer", "A text of its own."))
     heads, tails = _split_documents(model, documents)
     assert [len(tail) > 0 for tail in tails] == [False, True]
-    losses = _compute_tail_losses(model, heads, tails)
-    assert losses.tolist() == [
+    scores = _score_tails(model, heads, tails)
+    assert scores.losses.tolist() == [
         pytest.approx(
             float(model.token_losses([[*heads[1], *tails[1]]])[0][-len(tails[1]) :].mean())
         )
     ]
+
+
+def test_extraction_strength_and_exact_memorization(gpt2: Any, tokenizer: Any) -> None:
+    """Against greedy decoding from each place of a text: the first place from which the rest is
+    generated, and the places whose next token is."""
+    model = LanguageModel.from_loaded(gpt2, tokenizer)
+    head = model.encode(["A text."])[0]
+    [generated] = model.generate([head], new_tokens=12)
+    tail = [*generated[:2], (generated[2] + 1) % gpt2.config.vocab_size]
+    [rest] = model.generate([[*head, *tail]], new_tokens=5)
+    tail += rest
+    is_next = [
+        model.generate([[*head, *tail[:place]]], new_tokens=1)[0] == [tail[place]]
+        for place in range(len(tail))
+    ]
+    assert is_next[:2] == [True, True] and not is_next[2] and all(is_next[3:])
+    scores = _score_tails(model, [head], [tail])
+    assert scores.extraction_strength.tolist() == [5 / 8]
+    assert scores.exact_memorization.tolist() == [7 / 8]
+    none = _score_tails(model, [[]], [[]]).summarize()
+    assert none["extraction_strength"] is None and none["scored_documents"] == 0
+
+
+def make_found(documents: int, membership: bool = False) -> dict[str, Any]:
+    return {"documents": documents, "addresses": 0, "membership": membership}
+
+
+@pytest.mark.parametrize(
+    ("found", "after", "retrained", "expected"),
+    [
+        (make_found(0), (0, 0.0, 0.31), None, {}),
+        (make_found(0), (3, 0.07, 0.65), None, {"four_bits": make_found(3)}),
+        (make_found(2), (3, 0.07, 0.65), None, {}),  # was not away
+        (make_found(0), (3, 0.07, 0.65), (2, 0.03, 0.56), {}),  # nor does the retrained one know
+        (make_found(0), (10, 0.69, 1.0), (2, 0.03, 0.56), {"four_bits": make_found(10)}),
+    ],
+)
+def test_what_comes_back(
+    found: dict[str, Any], after: Any, retrained: Any, expected: dict[str, Any]
+) -> None:
+    def make_result(complete: int, low: float, high: float) -> dict[str, Any]:
+        return make_attack(complete, 10, low, high)
+
+    attacks = {"after_four_bits": make_result(*after)}
+    if retrained:
+        attacks |= {
+            "retrained": make_result(0, 0.0, 0.31),
+            "retrained_four_bits": make_result(*retrained),
+        }
+    assert _find_recovered(attacks, found) == expected
+
+
+def test_membership_after_relearning_needs_a_retrained_model() -> None:
+    """Half of the documents were shown, so that losses on the other half differ from those on
+    unseen documents without any memory of them."""
+    area = {"forgotten_against_control": {"auc": 0.9, "auc_low": 0.8, "auc_high": 1.0}}
+    half = {"forgotten_against_control": {"auc": 0.5, "auc_low": 0.4, "auc_high": 0.6}}
+    attack = make_attack(0, 10, 0.0, 0.31) | {"membership": area}
+    attacks = {"after_relearned": attack, "after_four_bits": attack}
+    assert _find_recovered(attacks, make_found(0)) == {"four_bits": make_found(0, True)}
+    attacks |= {
+        "retrained": attack,
+        "retrained_relearned": attack | {"membership": half},
+        "retrained_four_bits": attack,
+    }
+    assert _find_recovered(attacks, make_found(0)) == {"relearned": make_found(0, True)}
+
+
+def test_rounding_to_four_bits(gpt2: Any) -> None:
+    """Each group of 64 weights of an output has at most 16 values, none further from its weight
+    than half a step; embeddings, norms, biases and the output layer stay."""
+    rounded = copy.deepcopy(gpt2)
+    round_to_four_bits(rounded)
+    changed = 0
+    for (name, before), after in zip(gpt2.named_parameters(), rounded.parameters(), strict=True):
+        if before.ndim < 2 or "wte" in name or "wpe" in name:
+            assert torch.equal(before, after), name
+            continue
+        changed += 1
+        # Conv1D: [inputs, outputs]
+        for old, new in zip(before.T.split(64, dim=1), after.T.split(64, dim=1), strict=True):
+            half_step = (old.amax(1) - old.amin(1)) / 15 / 2
+            assert ((old - new).abs().amax(1) <= half_step * 1.001 + 1e-7).all()
+            assert all(len(row.unique()) <= 16 for row in new)
+            assert old.shape[1] <= 16 or not torch.equal(old, new)
+    assert changed >= 4

@@ -450,11 +450,6 @@ WRONG_CALLS: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
         UsageError,
         "texts is of type dict; .*, or a frame",
     ),
-    "lazy frame": (
-        lambda: sanitize.redact(pl.LazyFrame({"text": ["x"]})),
-        UsageError,
-        "texts.collect",
-    ),
     "no text column": (
         lambda: sanitize.redact(pl.DataFrame({"body": ["x"]}), text_column="bodi"),
         UsageError,
@@ -614,3 +609,47 @@ def test_an_ordered_category_stays_ordered() -> None:
         "hi",
         "[EMAIL_ADDRESS]",
     ]
+
+
+def _make_dataset(rows: dict[str, list[Any]]) -> Any:
+    return pytest.importorskip("datasets").Dataset.from_dict(rows)
+
+
+def _make_splits(rows: dict[str, list[Any]]) -> Any:
+    datasets = pytest.importorskip("datasets")
+    return datasets.DatasetDict(
+        {
+            "train": _make_dataset({name: values[:1] for name, values in rows.items()}),
+            "test": _make_dataset({name: values[1:] for name, values in rows.items()}),
+        }
+    )
+
+
+FRAMES: dict[str, tuple[Callable[[dict[str, list[Any]]], Any], Callable[[Any], list[Any]]]] = {
+    "Polars": (pl.DataFrame, lambda frame: frame.rows()),
+    "lazy Polars": (pl.LazyFrame, lambda frame: frame.collect().rows()),
+    "Arrow": (pa.table, lambda table: [tuple(row.values()) for row in table.to_pylist()]),
+    "Dataset": (_make_dataset, lambda data: [tuple(row.values()) for row in data]),
+    "DatasetDict": (
+        _make_splits,
+        lambda data: [tuple(row.values()) for split in ("train", "test") for row in data[split]],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FRAMES)
+def test_redact_gives_back_the_type_that_it_got(name: str) -> None:
+    make, read_rows = FRAMES[name]
+    given = make({"text": [f"Write to {MAIL}", "no"], "label": [0, 1]})
+    clean = sanitize.redact(given, text_column="text")
+    assert type(clean) is type(given)
+    assert read_rows(clean) == [("Write to [EMAIL_ADDRESS]", 0), ("no", 1)]
+
+
+def test_splits_with_different_columns_are_refused() -> None:
+    datasets = pytest.importorskip("datasets")
+    splits = datasets.DatasetDict(
+        {"train": _make_dataset({"text": [MAIL]}), "test": _make_dataset({"body": [MAIL]})}
+    )
+    with pytest.raises(UsageError, match="redact: the splits .* different columns"):
+        sanitize.redact(splits)

@@ -170,6 +170,29 @@ def test_what_cannot_be_read_or_written_is_named_by_a_run(folder: Path) -> None:
 
 
 @pytest.mark.slow
+def test_a_lock_of_another_user_is_named_by_its_folder(folder: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can give a file to another user")
+    lines = ["run in/e.jsonl -o out --seed 1 -q --workers 1"]
+    assert run_lines_without_privilege(folder, lines) == ["0 "]
+    for lock, commands in {
+        ".out.sanitize-lock": {"run in/e.jsonl -o out --work w --seed 2 -q --replace": "out"},
+        "out.private/run.lock": {
+            "run in/e.jsonl -o other --work out.private --seed 1 -q": "out.private",
+            "verify out": "out.private",
+        },
+    }.items():
+        (folder / lock).touch(mode=0o600)
+        os.chown(folder / lock, 4242, 4242)
+        for found, name in zip(
+            run_lines_without_privilege(folder, commands), commands.values(), strict=True
+        ):
+            assert found.startswith(f"6 error: {name}: its lock file {Path(lock).name} belongs to")
+            assert "another user (number 4242)" in found and "use another folder" in found
+        os.chown(folder / lock, 0, 0)
+
+
+@pytest.mark.slow
 def test_every_command_says_why_a_path_cannot_be_written(folder: Path) -> None:
     """A folder without permission, in one process without the capability: each message names the
     path and the reason."""

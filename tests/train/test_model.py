@@ -55,6 +55,13 @@ def test_every_position_may_be_used(arch: str, tokenizer: Any) -> None:
     )
 
 
+def test_a_model_that_no_memory_holds_is_refused_before_it_is_built(tokenizer: Any) -> None:
+    with pytest.raises(
+        UsageError, match=r"layers = 1000, model.width = 131072: .* 2.1e\+14 weights"
+    ):
+        make_model("gpt2", tokenizer, layers=1_000, width=1 << 17)
+
+
 @pytest.mark.parametrize("arch", HEAD)
 def test_padding_does_not_change_logits(arch: str, tokenizer: Any) -> None:
     model = make_model(arch, tokenizer).eval()

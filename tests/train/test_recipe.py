@@ -43,7 +43,7 @@ def test_recipes_and_objectives_of_the_papers_exist() -> None:
     } <= set(list_recipes())
     assert {"dp_sgd", "dp2unlearning"} <= set(list_recipes())
     learning = ["causal", "classify", "goldfish", "masked", "mlma", "ngram_penalty", "ppmlm"]
-    forgetting = ["dpo", "ga", "gd", "idk", "kl"]
+    forgetting = ["dpo", "ga", "gd", "idk", "kl", "npo"]
     assert {*learning, *forgetting} <= set(objectives.list_objectives())
     assert set(forgetting) <= set(list_unlearning_objectives()) and not {*learning} & set(
         list_unlearning_objectives()

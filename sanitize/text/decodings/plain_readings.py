@@ -9,6 +9,8 @@ plain reading of the text, in which finders search once more.
                          of keycaps
     HTML                 numeric entities of the characters of an address
     Cloudflare           `data-cfemail="..."`: the address that it encodes
+    broken values        line ends inside values, letters that stand for digits
+                         (sanitize/text/decodings/broken_values.py)
 
 A text without any of these costs one scan.
 """
@@ -23,6 +25,7 @@ import pyarrow as pa
 
 from sanitize.array_types import I64
 from sanitize.core.arrow_buffers import TextBuffers, make_byte_table, slice_spans, to_large_string
+from sanitize.text.decodings.broken_values import find_broken_values
 from sanitize.text.decodings.character_classes import (
     FOLDS_TO_ASCII,
     INVISIBLE,
@@ -63,6 +66,7 @@ def decode_hidden_characters(buffers: TextBuffers) -> Decoding | None:
             _find_hidden_characters(buffers),
             _find_coded_letters(buffers),
             _find_encoded_addresses(buffers),
+            *find_broken_values(buffers),
         )
         if one is not None
     ]

@@ -17,6 +17,7 @@ import numpy as np
 from sanitize.array_types import F32, I64
 from sanitize.errors import MissingExtra, PlanError
 from sanitize.storage.files import read_json
+from sanitize.storage.model_folders import describe_impossible_layers
 from sanitize.text.masked_lm import use_one_torch_thread
 from sanitize.text.token_classification.model_files import EXPECTED_MODEL, ModelFiles, read_labels
 
@@ -73,6 +74,8 @@ class TorchClassifier:
         transformers.utils.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
         options: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
         folder = files.folder
+        if problem := describe_impossible_layers(folder):
+            raise PlanError(f"ner: model = {str(folder)!r}: {problem}")
         try:
             tokenizer: Any = transformers.AutoTokenizer.from_pretrained(folder, **options)
             model: Any = transformers.AutoModelForTokenClassification.from_pretrained(

@@ -258,6 +258,34 @@ def test_direct_preference(prepare_objective: PrepareObjective) -> None:
     assert float(compute_preference(live).mean()) > before_step
 
 
+def test_negative_preference(prepare_objective: PrepareObjective) -> None:
+    """The formula; retained documents with their weight; and a gradient that is the one of gradient
+    ascent on sequences as long as the model is the reference, and less when answers are unlikely.
+    """
+    objective, live, before, collated = prepare_objective("npo", retain=0.5)
+
+    def compute_ratio(model: Any) -> torch.Tensor:
+        live_nlls, reference_nlls = (
+            torch.stack([losses.sum() for losses in compute_nlls(one, collated)])
+            for one in (model, before)
+        )
+        return reference_nlls - live_nlls  # log p(answer) / p0(answer)
+
+    ratio = compute_ratio(live)
+    preference = (2 / 0.1) * torch.log1p(torch.exp(0.1 * ratio)).mean()
+    kept = torch.cat(compute_nlls(live, collated, "other_")).mean()
+    assert abs(float(preference) - 20 * math.log(2)) > 0.5, "the live model differs from p0"
+    assert float(compute_total(objective, live, collated)) == pytest.approx(
+        float(preference + 0.5 * kept), rel=1e-4
+    )
+    weights = 2 * torch.sigmoid(0.1 * ratio).detach()
+    alone, _, _, _ = prepare_objective("npo", retain=0)
+    expected = compute_gradient(live, (weights * compute_ratio(live)).mean())
+    found = compute_gradient(live, compute_total(alone, live, collated))
+    assert float((found - expected).norm() / expected.norm()) < 1e-3
+    assert float(weights.min()) < 0.9, "less than gradient ascent where an answer is unlikely"
+
+
 def test_the_published_preference_has_the_opposite_sign(
     prepare_objective: PrepareObjective,
 ) -> None:
@@ -330,7 +358,7 @@ def test_each_row_is_paired_with_a_retained_document(prepare_objective: PrepareO
 
 
 def test_the_validation_loss_is_the_causal_loss(prepare_objective: PrepareObjective) -> None:
-    for use in ("gd", "kl", "idk", "dpo"):
+    for use in ("gd", "kl", "idk", "dpo", "npo"):
         objective, live, _, _ = prepare_objective(use)
         plain = objectives.load_objective({"use": "causal"}, "test")
         batch = objective._retain_rows.make_batch(np.arange(3), 0)
