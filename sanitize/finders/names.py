@@ -62,6 +62,7 @@ from sanitize.text.person_names.header_places import (
     is_in_opaque_header,
     is_list_address,
 )
+from sanitize.text.person_names.name_tagger import load_weights, tag_names
 from sanitize.text.person_names.prose_names import ProseNames
 from sanitize.text.person_names.word_roles import MAX_NAME_WORDS
 from sanitize.text.person_names.word_table import WordTable
@@ -69,7 +70,8 @@ from sanitize.text.tokenizer import tokenize_unicode
 
 FINDER_NAME = "names"
 _PERSON = "PERSON"
-BESIDE_ADDRESS_SCORE, OWNER_SCORE = 1.0, 0.8
+BESIDE_ADDRESS_SCORE, OWNER_SCORE, TAGGED_SCORE = 1.0, 0.8, 0.7
+MIN_MARGIN = 2
 _CONTACT_KINDS = ("EMAIL_ADDRESS", "PHONE_NUMBER")
 _EAST_ASIAN_NAME = rf"[{EAST_ASIAN_CLASS}]"
 _NO_LINKS = pl.DataFrame(schema={"value_id": pl.Int64, "other": pl.Int64})
@@ -104,11 +106,15 @@ class Names(Finder):
             owners = (owner_start, owner_end, np.full(len(owner_start), OWNER_SCORE))
             covered_start, covered_end = _find_covered_bytes(buffers, found)
             east_asian = find_east_asian_names(buffers, *_find_contacts(buffers, found))
-            for more_start, more_end, more_score in (
-                owners,
-                _find_prose_names(buffers, start, stop),
-                east_asian,
-            ):
+            prose = _find_prose_names(buffers, start, stop)
+            tagged = _find_tagged_names(
+                buffers,
+                *_merge_spans(
+                    np.concatenate((start, owner_start, prose.start)),
+                    np.concatenate((stop, owner_end, prose.end)),
+                ),
+            )
+            for more_start, more_end, more_score in (owners, prose, east_asian, tagged):
                 taken_start, taken_end = (
                     np.append(covered_start, start),
                     np.append(covered_end, stop),
@@ -264,6 +270,27 @@ def _find_prose_names(buffers: TextBuffers, certain_start: I64, certain_end: I64
     start, end, score = start[order], end[order], score[order]
     is_searched = ~is_in_opaque_header(buffers, start)
     return ScoredSpans(start[is_searched], end[is_searched], score[is_searched])
+
+
+def _merge_spans(start: I64, end: I64) -> tuple[I64, I64]:
+    """Returns the spans in order, without those that overlap one that begins before them."""
+    order = np.lexsort((-end, start))
+    start, end = start[order], end[order]
+    reach = np.append(np.int64(-1), np.maximum.accumulate(end)[:-1]) if len(end) else end
+    is_apart = start >= reach
+    return start[is_apart], end[is_apart]
+
+
+def _find_tagged_names(buffers: TextBuffers, known_start: I64, known_end: I64) -> ScoredSpans:
+    """Returns the bytes of the names of two words or more that the tagger finds, without those in
+    header fields that programs write; the rules found those from `known_start` to `known_end`."""
+    found = tag_names(buffers, known_start, known_end)
+    blanks = np.append(0, np.cumsum(buffers.data == ord(" ")))
+    is_searched = blanks[found.end] > blanks[found.start]
+    is_searched &= found.margin >= MIN_MARGIN * load_weights().outside_bonus
+    is_searched &= ~is_in_opaque_header(buffers, found.start)
+    start, end = found.start[is_searched], found.end[is_searched]
+    return ScoredSpans(start, end, np.full(len(start), TAGGED_SCORE))
 
 
 def _find_contacts(buffers: TextBuffers, found: pl.DataFrame) -> tuple[I64, I64]:
