@@ -489,8 +489,8 @@ def receipt_command(
     )
     if receipt["found"]["above_chance"] or receipt["found"]["comes_back"]:
         raise LeakFound(
-            f"{folder}: the attacks find more of the forgotten documents than chance would give;"
-            f" see {page}"
+            f"{folder}: the attacks find more of the forgotten documents than chance would give,"
+            f" in the model as it is or in a changed copy; see {page}"
         )
 
 

@@ -35,6 +35,7 @@ import datetime
 import hashlib
 import json
 import math
+import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -52,7 +53,7 @@ from .metrics import verbatim
 from .metrics.extraction import generate_addresses
 from .metrics.membership import clopper_pearson_interval, compute_roc, find_auc_interval
 from .metrics.task import rouge
-from .recovery_attacks import DEFAULT_LR, relearn_documents, round_to_four_bits
+from .recovery_attacks import find_learning_rate, relearn_documents, round_to_four_bits
 from .run_folder import RunFolder
 from .texts_and_prompts import (
     find_addresses,
@@ -78,6 +79,7 @@ NOT_COVERED = (
     "the documents themselves, and shards that were made from them",
     "what other documents contain about the same people",
 )
+_TEMP_PREFIX = ".receipt-"
 # attacks on changed models, by their suffix in the receipt, in words
 RECOVERY_ATTACKS = {
     "four_bits": "with weights rounded to four bits",
@@ -239,18 +241,24 @@ def make_receipt(
         return inputs.attack_model(LanguageModel.load(models[name], device, dtype))
 
     attacks = {name: attack(name) for name in models if name != "after"}
-    # as if nothing had been unlearned
-    if not _summarize_findings({**attacks, "after": attacks["before"]})["above_chance"]:
+    if not _knows_documents(attacks):
+        advice = (
+            "; with --control, documents that no model was trained on, their losses are compared,"
+            " too"
+        )
         raise InputRefused(
             f"{models['before']}: the attacks find nothing of the {len(forgotten_rows)} forgotten"
             " documents in the model before unlearning, so that a receipt could not tell a"
-            " forgotten document from one that was never learned; with --control, documents that"
-            " no model was trained on, their losses are compared, too"
+            " forgotten document from one that was never learned"
+            f"{advice if control is None else ''}"
         )
     attacks["after"] = attack("after")
-    recovery = _RecoveryAttacks(case, inputs, forgotten_rows, kept_rows, device, dtype, progress)
-    for name in models.keys() - {"before"}:
-        attacks |= recovery.attack_model(name, models[name])
+    recovery = _RecoveryAttacks(
+        case, inputs, forgotten_rows, kept_rows, Path(folder), device, dtype, progress
+    )
+    for name, path in models.items():
+        if name != "before":
+            attacks |= recovery.attack_model(name, path)
     found = _summarize_findings(attacks)
     found["comes_back"] = _find_recovered(attacks, found)
     receipt: dict[str, Any] = {
@@ -415,6 +423,7 @@ class _RecoveryAttacks:
     inputs: _AttackInputs
     forgotten_rows: Sequence[int]
     kept_rows: Sequence[int]
+    run_folder: Path  # has the texts already, so that they are in no further place
     device: str | None
     dtype: str
     progress: MessageCallback
@@ -422,15 +431,17 @@ class _RecoveryAttacks:
     def attack_model(self, name: str, checkpoint: Path) -> dict[str, Any]:
         """Return the results of all attacks on a model that was changed in each way, by
         `name_change`. One forgotten document cannot be halved."""
-        self.progress(f"{name}, four bits: {checkpoint.name}")
-        rounded = LanguageModel.load(checkpoint, self.device, self.dtype)
-        for replica in (rounded, *rounded.replicas):
-            round_to_four_bits(replica.model)
-        results = {f"{name}_four_bits": self.inputs.attack_model(rounded)}
+        results = {f"{name}_four_bits": self._attack_rounded(name, checkpoint)}
         if len(self.forgotten_rows) > 1:
             self.progress(f"{name}, relearned: {checkpoint.name}")
             results[f"{name}_relearned"] = self._attack_relearned(checkpoint)
         return results
+
+    def _attack_rounded(self, name: str, checkpoint: Path) -> dict[str, Any]:
+        self.progress(f"{name}, four bits: {checkpoint.name}")
+        model = LanguageModel.load(checkpoint, self.device, self.dtype)
+        shares = [round_to_four_bits(one.model) for one in (model, *model.replicas)]
+        return {**self.inputs.attack_model(model), "rounded_share": shares[0]}
 
     def _attack_relearned(self, checkpoint: Path) -> dict[str, Any]:
         shown, attacked = self.forgotten_rows[::2], self.forgotten_rows[1::2]
@@ -448,17 +459,27 @@ class _RecoveryAttacks:
             forgotten_addresses=addresses,
             unseen_addresses=make_unseen_addresses(addresses, len(addresses), self.inputs.seed),
         )
-        run = read_json(self.case.before_checkpoint.parent.parent / "recipe.json") or {}
-        with tempfile.TemporaryDirectory(prefix="receipt-") as folder:
+        for left_over in self.run_folder.glob(f"{_TEMP_PREFIX}*"):  # of a receipt that was killed
+            shutil.rmtree(left_over, ignore_errors=True)
+        with tempfile.TemporaryDirectory(prefix=_TEMP_PREFIX, dir=self.run_folder) as folder:
             relearned = relearn_documents(
                 checkpoint,
                 documents.select_rows(shown).subsample(most),
                 Path(folder),
-                learning_rate=run.get("recipe", {}).get("run", {}).get("lr", DEFAULT_LR),
+                learning_rate=find_learning_rate(self.case.before_checkpoint),
                 seed=self.inputs.seed,
                 device=self.device,
+                dtype=self.dtype,
             )
-            return inputs.attack_model(LanguageModel.load(relearned, self.device, self.dtype))
+            result = inputs.attack_model(
+                LanguageModel.load(relearned.checkpoint, self.device, self.dtype)
+            )
+        training = {
+            "documents": relearned.documents,
+            "steps": relearned.steps,
+            "learning_rate": relearned.learning_rate,
+        }
+        return {**result, "relearning": training}
 
 
 def _find_forgotten_addresses(
@@ -647,11 +668,27 @@ def _summarize_findings(attacks: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def _knows_documents(attacks: Mapping[str, Any]) -> bool:
+    """Whether the attacks on the model before find any forgotten document, address, or difference
+    of losses, by chance or not: of few documents no interval is narrow enough to tell."""
+    before = attacks["before"]
+    addresses = before.get("addresses", {})
+    return (
+        before["forgotten"]["complete"] > 0
+        or any(
+            family["generated"] > 0
+            for name, family in addresses.items()
+            if name != "forgotten_addresses"
+        )
+        or bool(_summarize_findings({**attacks, "after": before})["membership"])
+    )
+
+
 def _find_recovered(
     attacks: Mapping[str, Any], found: Mapping[str, Any]
 ) -> dict[str, dict[str, Any]]:
     """Return, for each change of the model that brings something back, what the attacks find then
-    and did not find without it."""
+    beyond what they find without it."""
     recovered = {}
     for name in RECOVERY_ATTACKS:
         if f"after_{name}" not in attacks:
@@ -659,18 +696,25 @@ def _find_recovered(
         changed = {"after": attacks[f"after_{name}"]}
         if "retrained" in attacks:
             changed["retrained"] = attacks[f"retrained_{name}"]
-        again = _summarize_findings(changed)
+        new = _summarize_findings(changed)
+        for key in ("documents", "addresses"):
+            new[key] = new[key] if new[key] > found[key] else 0
+        if found["membership"] and new["membership"]:
+            # from losses that are too high to such as trained documents have
+            new["membership"] = _has_low_losses(changed) and not _has_low_losses(attacks)
         if name == "relearned" and "retrained" not in attacks:
-            # losses that differ from those of unseen documents may come from the half that was
-            # shown; of a retrained model they do, too
-            again["membership"] = False
-        new = {
-            key: again[key] if again[key] and not found[key] else type(found[key])()
-            for key in ("documents", "addresses", "membership")
-        }
-        if any(new.values()):
-            recovered[name] = new
+            # one person's documents are alike: what was learned from the shown half makes the
+            # others easy, and without a retrained model nothing tells that from memory
+            new["documents"], new["membership"] = 0, False
+        if new["documents"] or new["addresses"] or new["membership"]:
+            recovered[name] = {key: new[key] for key in ("documents", "addresses", "membership")}
     return recovered
+
+
+def _has_low_losses(attacks: Mapping[str, Any]) -> bool:
+    """Whether the forgotten documents have lower losses than unseen ones after unlearning."""
+    area = attacks["after"].get("membership", {}).get("forgotten_against_control")
+    return area is not None and area["auc"] > 0.5
 
 
 def _describe_checkpoint(checkpoint: Path) -> dict[str, Any]:
@@ -730,12 +774,15 @@ def format_sentences(receipt: Mapping[str, Any]) -> list[str]:
             )
     else:
         sentences.append(
-            "These attacks found no more of the forgotten documents than chance would give."
+            "Attacks on the model as it is found no more of the forgotten documents than chance"
+            " would give."
         )
     sentences += [
         f"COMES BACK {RECOVERY_ATTACKS[name]}: {_list_findings(new)}."
         for name, new in found["comes_back"].items()
     ]
+    if "after_relearned" not in receipt["attacks"]:
+        sentences.append("Relearning was not tried: one document cannot be halved.")
     if kept[1]["rouge_l"] < 0.8 * kept[0]["rouge_l"]:
         sentences.append(
             "The model has also lost much of the kept documents: forgetting by such a loss of"
@@ -759,9 +806,9 @@ def format_sentences(receipt: Mapping[str, Any]) -> list[str]:
 def _list_findings(found: Mapping[str, Any]) -> str:
     parts = []
     if found["documents"]:
-        parts.append(f"{found['documents']} documents are generated completely")
+        parts.append(f"complete documents generated: {found['documents']}")
     if found["addresses"]:
-        parts.append(f"{found['addresses']} mail addresses are generated")
+        parts.append(f"mail addresses generated: {found['addresses']}")
     if found["membership"]:
         parts.append("the loss distinguishes the documents from unseen ones")
     return "; ".join(parts)

@@ -499,7 +499,6 @@ BLOCKS: dict[str, Callable[[], list[str]]] = {
     "people-page": lambda: result_page_block("people"),
     "first-names-page": lambda: result_page_block("first_names"),
     "intervals-page": lambda: result_page_block("intervals"),
-    "fuzzy-copies-page": lambda: result_page_block("fuzzy_copies"),
     "stream-page": lambda: result_page_block("stream"),
     "settings": settings_block,
     "detection": detection_block,

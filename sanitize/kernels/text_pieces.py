@@ -339,7 +339,7 @@ def select_labelled_words(
 ) -> int:
     """Writes the spans of lines (ascending) of at most `max_size` bytes without a blank or tab that
     have, in their text, a line above with one to `max_size` bytes with its line end, from that
-    line on; returns their number. The outputs have room for all."""
+    line on; returns their number. The outputs are as long as the lines."""
     count: int64_t = 0
     text: cython.Py_ssize_t = 0
     line: cython.Py_ssize_t

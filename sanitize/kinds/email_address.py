@@ -405,9 +405,9 @@ def _locate_components(values: pl.Series) -> I64:
     """Where the components of addresses begin, and where each address ends; see
     `Kind.locate_components`.
 
-    `first` is the first run of letters and digits, `sep` all characters up to the next run, `last`
-    the rest of the local part. `domain` is the host without its last label; `dot` and `tld` are
-    empty for hosts that do not end in a name.
+    `first` is the first run of letters and digits, `sep` all characters up to the next run, escapes
+    of a link among them (`%2B`), `last` the rest of the local part. `domain` is the host without
+    its last label; `dot` and `tld` are empty for hosts that do not end in a name.
     """
     bounced = values.str.contains(r"\A[^@%&\\]*=[^=@]*\z") & ~values.str.contains(
         "=40", literal=True
@@ -444,8 +444,10 @@ def _split_obfuscated(values: pl.Series) -> pl.DataFrame:
     )
     dot = rf"{_SPELLED_DOT}|[.\uff0e\u3002]|[+]2[Ee]"
     letter = r"A-Za-z0-9\x{80}-\x{10ffff}"
-    lead = rf"(?<lead>[^{letter}]*)(?<first>[{letter}]*)"
-    local = rf"(?<sep>(?: (?:dot|DOT|Dot) |[+]2[BDEbde]|[^{letter} @])*)(?<last>.*?)"
+    # escapes of a link are signs, as for the kernel; `%40` is the at
+    escape = "%(?:25)*[2357][0-9A-Fa-f]"
+    lead = rf"(?<lead>(?:{escape}|[^{letter}])*)(?<first>[{letter}]*)"
+    local = rf"(?<sep>(?: (?:dot|DOT|Dot) |[+]2[BDEbde]|{escape}|[^{letter} @])*)(?<last>.*?)"
     pattern = rf"(?s)\A{lead}{local}(?<at>{at})(?:(?<domain>.*?)(?<dot>{dot})(?<tld>[A-Za-z\x{{80}}-\x{{10ffff}}]+)|(?<whole>.*?))\z"  # noqa: E501
     parts = values.str.extract_groups(pattern).struct.unnest()
     unread = parts["at"].is_null()  # cannot be split: all in `first`

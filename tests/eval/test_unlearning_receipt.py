@@ -28,6 +28,7 @@ from sanitize.eval.unlearning_receipt import (  # noqa: E402
     PROVES_NOTHING,
     _find_forgotten_addresses,
     _find_recovered,
+    _knows_documents,
     _score_tails,
     _split_documents,
     _summarize_findings,
@@ -156,7 +157,7 @@ def test_receipt_of_an_unlearned_run(
         "membership": True,
         "chance_from": "control",
         "above_chance": True,
-        "comes_back": receipt["found"]["comes_back"],
+        "comes_back": {},
     }
     assert before["forgotten"]["extraction_strength"] > 0.9
     assert after["forgotten"]["extraction_strength"] < 0.5
@@ -164,9 +165,12 @@ def test_receipt_of_an_unlearned_run(
         receipt["attacks"][f"after_{name}"] for name in ("relearned", "four_bits")
     )
     assert relearned["forgotten"]["documents"] == 2 and rounded["forgotten"]["documents"] == 4
-    assert (
-        relearned["forgotten"]["loss"] < after["forgotten"]["loss"] and "addresses" not in relearned
-    ), "the other half is easier, and its only address was shown"
+    assert 0.2 < rounded["rounded_share"] < 1
+    assert relearned["relearning"] == {"documents": 2, "steps": 2, "learning_rate": 5e-3}
+    # at the rate of the run before, two steps undo much
+    assert relearned["forgotten"]["loss"] < 0.8 * after["forgotten"]["loss"]
+    assert "addresses" not in relearned, "the only address was shown"
+    assert not list(unlearned_run.glob(".receipt-*")), "the relearned model is deleted"
     assert any(line.startswith("NOT LIKE UNSEEN") for line in receipt["statements"])
     assert (
         receipt["models"]["before"]["weights_sha256"]
@@ -237,7 +241,7 @@ def test_documents_that_are_not_forgotten_are_reported(
 
 @pytest.mark.slow
 def test_a_model_that_knew_nothing_has_no_receipt(trained: dict[str, Path], tmp_path: Path) -> None:
-    """Against a control and without one; the command ends with 3 and writes nothing."""
+    """The command ends with 3, gives advice, and writes nothing; also against a control."""
     table = {
         "data": {"path": str(trained["clean"]), "layout": "document"},
         "model": SIZES,
@@ -258,7 +262,9 @@ def test_a_model_that_knew_nothing_has_no_receipt(trained: dict[str, Path], tmp_
     )
     assert isinstance(result.exception, InputRefused) and result.exception.exit_code == 3
     assert "nothing of the 4 forgotten documents in the model before" in str(result.exception)
-    assert not (tmp_path / "out").exists()
+    assert "with --control" in str(result.exception) and not (tmp_path / "out").exists()
+    with pytest.raises(InputRefused, match="was never learned$"):
+        make_receipt(tmp_path / "forgot", control=trained["control"])
 
 
 @pytest.mark.slow
@@ -508,7 +514,7 @@ def test_sentences_report_a_loss_of_utility() -> None:
     text = " ".join(format_sentences(receipt))
     assert "loss of utility" in text and "2 mail addresses" in text and "proves nothing" in text
     assert (
-        "COMES BACK with weights rounded to four bits: 1 documents are generated completely; the"
+        "COMES BACK with weights rounded to four bits: complete documents generated: 1; the"
         " loss distinguishes the documents from unseen ones."
     ) in text
 
@@ -581,6 +587,27 @@ def test_extraction_strength_and_exact_memorization(gpt2: Any, tokenizer: Any) -
     assert none["extraction_strength"] is None and none["scored_documents"] == 0
 
 
+@pytest.mark.parametrize(
+    ("complete", "generated", "auc", "expected"),
+    [
+        (0, 0, (0.4, 0.6), False),
+        (1, 0, (0.4, 0.6), True),
+        (0, 1, (0.4, 0.6), True),
+        (0, 0, (0.6, 0.9), True),
+    ],
+)
+def test_a_model_that_gives_one_document_knows_something(
+    complete: int, generated: int, auc: tuple[float, float], expected: bool
+) -> None:
+    """Also where so few documents are forgotten that no interval shows it."""
+    area = {"auc": sum(auc) / 2, "auc_low": auc[0], "auc_high": auc[1]}
+    before = make_attack(complete, 1, 0.0, 1.0, generated=generated) | {
+        "membership": {"forgotten_against_control": area},
+        "control": make_attack(0, 28, 0.0, 0.123)["forgotten"],
+    }
+    assert _knows_documents({"before": before}) == expected
+
+
 def make_found(documents: int, membership: bool = False) -> dict[str, Any]:
     return {"documents": documents, "addresses": 0, "membership": membership}
 
@@ -590,7 +617,8 @@ def make_found(documents: int, membership: bool = False) -> dict[str, Any]:
     [
         (make_found(0), (0, 0.0, 0.31), None, {}),
         (make_found(0), (3, 0.07, 0.65), None, {"four_bits": make_found(3)}),
-        (make_found(2), (3, 0.07, 0.65), None, {}),  # was not away
+        (make_found(3), (3, 0.07, 0.65), None, {}),  # was not away
+        (make_found(2), (5, 0.19, 0.81), None, {"four_bits": make_found(5)}),
         (make_found(0), (3, 0.07, 0.65), (2, 0.03, 0.56), {}),  # nor does the retrained one know
         (make_found(0), (10, 0.69, 1.0), (2, 0.03, 0.56), {"four_bits": make_found(10)}),
     ],
@@ -601,7 +629,7 @@ def test_what_comes_back(
     def make_result(complete: int, low: float, high: float) -> dict[str, Any]:
         return make_attack(complete, 10, low, high)
 
-    attacks = {"after_four_bits": make_result(*after)}
+    attacks = {"after_four_bits": make_result(*after), "after": make_result(0, 0.0, 0.31)}
     if retrained:
         attacks |= {
             "retrained": make_result(0, 0.0, 0.31),
@@ -610,18 +638,34 @@ def test_what_comes_back(
     assert _find_recovered(attacks, found) == expected
 
 
-def test_membership_after_relearning_needs_a_retrained_model() -> None:
-    """Half of the documents were shown, so that losses on the other half differ from those on
-    unseen documents without any memory of them."""
-    area = {"forgotten_against_control": {"auc": 0.9, "auc_low": 0.8, "auc_high": 1.0}}
-    half = {"forgotten_against_control": {"auc": 0.5, "auc_low": 0.4, "auc_high": 0.6}}
-    attack = make_attack(0, 10, 0.0, 0.31) | {"membership": area}
-    attacks = {"after_relearned": attack, "after_four_bits": attack}
-    assert _find_recovered(attacks, make_found(0)) == {"four_bits": make_found(0, True)}
+def make_member_attack(auc: float, complete: int = 0) -> dict[str, Any]:
+    low, high = max(auc - 0.1, 0.0), min(auc + 0.1, 1.0)
+    area = {"auc": auc, "auc_low": low, "auc_high": high}
+    return make_attack(complete, 10, 0.0, 0.31) | {
+        "membership": {"forgotten_against_control": area}
+    }
+
+
+def test_losses_that_were_too_high_come_back_as_low_ones() -> None:
+    attacks = {"after": make_member_attack(0.05), "after_four_bits": make_member_attack(0.95)}
+    found = make_found(0, membership=True)
+    assert _find_recovered(attacks, found) == {"four_bits": make_found(0, True)}
+    attacks["after_four_bits"] = make_member_attack(0.1)
+    assert _find_recovered(attacks, found) == {}
+
+
+def test_after_relearning_documents_and_losses_need_a_retrained_model() -> None:
+    """Half of the documents were shown, which makes the other half easy without any memory of
+    it."""
+    known = make_member_attack(0.9, complete=3)
+    attacks = {"after": make_attack(0, 10, 0.0, 0.31), "after_relearned": known}
+    assert _find_recovered(attacks, make_found(0)) == {}
+    attacks |= {"after_four_bits": known}
+    assert _find_recovered(attacks, make_found(0)) == {"four_bits": make_found(3, True)}
     attacks |= {
-        "retrained": attack,
-        "retrained_relearned": attack | {"membership": half},
-        "retrained_four_bits": attack,
+        "retrained": known,
+        "retrained_relearned": make_member_attack(0.5),
+        "retrained_four_bits": known,
     }
     assert _find_recovered(attacks, make_found(0)) == {"relearned": make_found(0, True)}
 
@@ -630,17 +674,17 @@ def test_rounding_to_four_bits(gpt2: Any) -> None:
     """Each group of 64 weights of an output has at most 16 values, none further from its weight
     than half a step; embeddings, norms, biases and the output layer stay."""
     rounded = copy.deepcopy(gpt2)
-    round_to_four_bits(rounded)
+    share = round_to_four_bits(rounded)
     changed = 0
     for (name, before), after in zip(gpt2.named_parameters(), rounded.parameters(), strict=True):
         if before.ndim < 2 or "wte" in name or "wpe" in name:
             assert torch.equal(before, after), name
             continue
-        changed += 1
+        changed += before.numel()
         # Conv1D: [inputs, outputs]
         for old, new in zip(before.T.split(64, dim=1), after.T.split(64, dim=1), strict=True):
             half_step = (old.amax(1) - old.amin(1)) / 15 / 2
             assert ((old - new).abs().amax(1) <= half_step * 1.001 + 1e-7).all()
             assert all(len(row.unique()) <= 16 for row in new)
             assert old.shape[1] <= 16 or not torch.equal(old, new)
-    assert changed >= 4
+    assert 0 < share == pytest.approx(changed / sum(one.numel() for one in gpt2.parameters()))

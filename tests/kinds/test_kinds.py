@@ -422,7 +422,23 @@ def test_split_components() -> None:
     ]
 
 
-LOCAL = st.text("ab1.-_'+=$A!", min_size=1, max_size=12)
+def test_escapes_of_a_link_are_signs_between_components() -> None:
+    split = KINDS["EMAIL_ADDRESS"].split_components
+    assert split is not None
+    rows = {
+        "bo%2Btag%40acme.example": ("", "bo", "%2B", "tag", "%40", "acme", ".", "example"),
+        "bo%252Btag%2540acme.example": ("", "bo", "%252B", "tag", "%2540", "acme", ".", "example"),
+        "bo%2btag@acme.example": ("", "bo", "%2b", "tag", "@", "acme", ".", "example"),
+        "%22bo.x@acme.example": ("%22", "bo", ".", "x", "@", "acme", ".", "example"),
+        "user%decade@acme.example": ("", "user", "%", "decade", "@", "acme", ".", "example"),
+        "bo%2@acme.example": ("", "bo", "%", "2", "@", "acme", ".", "example"),
+        "bo%@acme.example": ("", "bo", "%", "", "@", "acme", ".", "example"),
+        "bo%25@acme.example": ("", "bo", "%25", "", "@", "acme", ".", "example"),
+    }
+    assert split(pl.Series([*rows])).rows() == [*rows.values()]
+
+
+LOCAL = st.text("ab1.-_'+=$A!%25B", min_size=1, max_size=12)
 HOST = st.text("ab1.-_[]:A", min_size=1, max_size=12)
 
 
