@@ -19,17 +19,85 @@ from pathlib import Path
 
 FOLDER = Path(__file__).parent
 _PLACEHOLDER = re.compile(r"\{\{(?:(lower|upper) )?(\w+?)(?::(\d))?\}\}")
+_CHOICE = re.compile(r"\[\[([^\]]*)\]\]")
 _LATIN_NAME = re.compile(r"[^\W\d_](?:[^\W\d_]|[ '’\-])+")
 # how often a pool is drawn, by what its name begins with; others 1
-_WEIGHTS = {"en_US": 8, "en_GB": 4, "in_": 3, "ng_": 2, "zh": 4, "cn": 4, "vi": 2, "kr": 2, "jp": 3}
+_WEIGHTS = {
+    "en_US": 8,
+    "en_GB": 4,
+    "in_": 3,
+    "ng_": 2,
+    "zh": 4,
+    "cn": 4,
+    "vi": 2,
+    "vn": 3,
+    "kr": 3,
+    "jp": 3,
+}
 _PHRASES_SHARE = 0.25  # of the texts that begin with lines of capitalised common words
+# of the given names and of the surnames: spelt from two names of a list, so that no name is worth
+# learning by heart
+_INVENTED_SHARE = 0.6
 _NO_NAMES_WEIGHT = 2.0  # of the templates without names
 _LANGUAGE_POOLS = {"cs": ("cs_CZ",), "uk": ("uk_UA", "ua_latin"), "el": ("el_GR",)}
 _WORDS = (
     "Atlas Borealis Cobalt Delta Everest Falcon Granite Horizon Ion Jade Krypton Lumen Meridian"
     " Nimbus Orbit Pinnacle Quartz Ridge Summit Titan Umbra Vertex Willow Xenon Yield Zenith"
 ).split()
-_SUFFIXES = "Inc|Ltd|GmbH|LLC|Corp|Bank|Energy|Group|Partners|Labs|S.A.|Holdings|Foods".split("|")
+# what follows the name of a company, some after a blank and a second word
+_SUFFIXES = (
+    "Inc|Ltd|GmbH|LLC|Corp|Bank|Energy|Group|Partners|Labs|S.A.|Holdings|Foods|Controls|Medical"
+    "|Health|Health Care|Medical Center|Hospital|Clinic|Investments|Capital|Technologies|Systems"
+    "|Transit|Railways|Airlines|Orchestra|Quartet|Museum|University|College|High School|Prep"
+    "|Institute|Foundation|Trust|Insurance|Supply|Motors|Steel|Logistics|Van Lines|Press|& Co."
+    "|and Sons|& Sons|Brothers|Associates|Law Firm|Pharmacy|Hotel|Stadium|Sport Complex|Airport"
+).split("|")
+_STREETS = (
+    "Street",
+    "Road",
+    "Avenue",
+    "Lane",
+    "St",
+    "Drive",
+    "Dr",
+    "Ave",
+    "Boulevard",
+    "Terrace",
+    "Way",
+    "Court",
+    "Square",
+    "Park",
+    "Extensions",
+    "Parkway",
+    "Gardens",
+    "Mews",
+)
+# before and after the name of a street of further languages
+_FURTHER_STREETS = (
+    ("", " u."),
+    ("", " utca"),
+    ("", " tér"),
+    ("ul. ", ""),
+    ("Calle ", ""),
+    ("Via ", ""),
+    ("Vicolo ", ""),
+    ("Rua ", ""),
+    ("rue ", ""),
+    ("avenue ", ""),
+    ("Place ", ""),
+    ("", "straße"),
+    ("", "weg"),
+    ("", "plein"),
+    ("", "laan"),
+    ("", "vej"),
+    ("", "gatan"),
+    ("", " Caddesi"),
+    ("Jalan ", ""),
+    ("Strada ", ""),
+    ("Plaza ", ""),
+    ("Praça ", ""),
+    ("", "katu"),
+)
 
 
 @dataclass(frozen=True)
@@ -140,10 +208,10 @@ class TextWriter:
         ]
         self.common_words = _list_common_words()
         # English has as many texts as all other languages together
-        english = sum(language == "en" for language, _, _ in self.templates)
+        english = sum(language.startswith("en") for language, _, _ in self.templates)
         others = max(len(self.templates) - english, 1)
         self.template_weights = [
-            (others / max(english, 1) if language == "en" else 1.0)
+            (others / max(english, 1) if language.startswith("en") else 1.0)
             * (_NO_NAMES_WEIGHT if genre == "none" else 1.0)
             for language, genre, _ in self.templates
         ]
@@ -203,7 +271,7 @@ class TextWriter:
             for name in self.names
             if name.startswith(f"{language}_") or name in _LANGUAGE_POOLS.get(language, ())
         ]
-        if language != "en" and near and self.random.random() < 0.6:
+        if not language.startswith("en") and near and self.random.random() < 0.6:
             return self.pools[self.random.choice(near)]
         return self.pools[self.random.choices(self.names, self.weights)[0]]
 
@@ -220,7 +288,9 @@ class TextWriter:
         elif chance < 0.13:
             particle = draw.choice(("van", "de", "von", "da", "del", "van der", "bin", "el"))
             surname = f"{particle} {surname}"
-        elif chance < 0.2:  # names that no list has
+        if draw.random() < _INVENTED_SHARE:
+            given = self._invent(pool.given)
+        if draw.random() < _INVENTED_SHARE:
             surname = self._invent(pool.surnames)
         return _Person(given, surname, draw.choice(pool.given), pool.surname_first)
 
@@ -234,6 +304,7 @@ class TextWriter:
         people: dict[str, _Person] = {}
         spans = []
         out, last = "", 0
+        template = _CHOICE.sub(lambda place: self.random.choice(place[1].split("|")), template)
         pool = self._draw_pool(language)
         for place in _PLACEHOLDER.finditer(template):
             out += template[last : place.start()]
@@ -278,8 +349,7 @@ class TextWriter:
             "login": login.replace(".", "")[:8] or "root",
             "place": place,
             "company": self._draw_company(person),
-            "street": f"{draw.randint(1, 200)} {person.surname if draw.random() < 0.5 else place}"
-            f" {draw.choice(('Street', 'Road', 'Avenue', 'Lane', 'St', 'Drive'))}",
+            "street": self._draw_street(person),
             "number": numbers,
             "date": f"{draw.randint(1, 28)} {draw.choice(_MONTHS)} {draw.randint(1980, 2024)}"
             if draw.random() < 0.5
@@ -293,10 +363,35 @@ class TextWriter:
 
     def _draw_company(self, person: _Person) -> str:
         draw = self.random
-        head = person.surname if draw.random() < 0.35 else draw.choice(_WORDS)
+        other = self._draw_person(
+            draw.choice((self.pools["en_US"], self.pools["en_US"], self._draw_pool("en")))
+        )
+        chance = draw.random()
+        if chance < 0.06:
+            return f"{person.surname}-{other.surname}"
+        if chance < 0.12:
+            return f"{person.surname} {other.surname}"
+        if chance < 0.18:
+            return f"{person.surname}, {other.surname} and {other.second}"
+        head = draw.choice(_WORDS)
+        if chance < 0.55:
+            head = other.surname
+        elif chance < 0.65:
+            head = self._draw_place()
+        elif chance < 0.7:
+            head = person.full
         if draw.random() < 0.15:
             head = f"{head} & {draw.choice(_WORDS)}"
         return f"{head} {draw.choice(_SUFFIXES)}"
+
+    def _draw_street(self, person: _Person) -> str:
+        draw = self.random
+        name = draw.choice((person.surname, person.given, person.full, self._draw_place()))
+        number = draw.randint(1, 9999 if draw.random() < 0.3 else 200)
+        if draw.random() < 0.6:
+            return f"{number} {name} {draw.choice(_STREETS)}"
+        before, after = draw.choice(_FURTHER_STREETS)
+        return f"{before}{name}{after} {number}{draw.choice(('', '.', ''))}"
 
     def _draw_place(self) -> str:
         return self.random.choice(_list_places())

@@ -19,13 +19,19 @@ import pkgutil
 import random
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
-from benchmarks.person_tagger.texts import TextWriter, TrainingText, read_pools, read_templates
+from benchmarks.person_tagger.texts import (
+    NamePool,
+    TextWriter,
+    TrainingText,
+    read_pools,
+    read_templates,
+)
 from sanitize.array_types import I64, U8
 from sanitize.core.arrow_buffers import TextBuffers
 from sanitize.kernels import name_tags
@@ -38,7 +44,7 @@ from sanitize.text.person_names.name_tagger import (
     classify_characters,
 )
 
-TEXTS = 24_000
+TEXTS = 40_000
 PASSES = 5
 SEED = 1
 ROWS = 1 << 17
@@ -46,7 +52,7 @@ SLOTS = 1 << 15
 MAX_VOCABULARY = 25_000
 RATE, DECAY, KEEP = 0.15, 1e-6, 0.6
 # of the people of the texts, whose names the rules did not find
-HIDDEN_FROM_RULES = 0.25
+HIDDEN_FROM_RULES = 0.4
 OUTSIDE = 0.5  # score of the label "outside", in units of the likelihood
 _HASHED_WORD = re.compile(r"[^\W\d_]{2,}")
 # class of a word of the vocabulary, by lists of the lexicon; the first that has it counts
@@ -178,11 +184,12 @@ def label_words(words: TaggerWords, start: I64, end: I64) -> np.ndarray:
 def train(
     text_count: int = TEXTS,
     passes: int = PASSES,
+    pools: Mapping[str, NamePool] | None = None,
     rules: Callable[[TextBuffers], tuple[I64, I64]] | None = find_by_rules,
 ) -> TaggerWeights:
-    """Trains weights from that many invented texts."""
+    """Trains weights from that many invented texts, with the names of `pools` (all lists)."""
     vocabulary, classes = build_vocabulary(list_vocabulary())
-    texts = TextWriter(SEED).write(text_count)
+    texts = TextWriter(SEED, pools).write(text_count)
     buffers = TextBuffers.from_array(pa.array([one.text for one in texts], pa.large_string()))
     gold = to_byte_spans(texts, buffers)
     empty = np.empty(0, np.int64)

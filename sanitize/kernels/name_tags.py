@@ -80,10 +80,11 @@ Word = cython.struct(
 )
 Words = cython.typedef(cython.pointer[Word])
 Bytes = cython.typedef(cython.pointer[cython.const[uint8_t]])
-# classes and lower-case base letters of the characters below 0x2000; the vocabulary, a hash table
-# with `mask + 1` slots
+# classes, lower-case letters and lower-case base letters of the characters below 0x2000; the
+# vocabulary, a hash table with `mask + 1` slots
 Tables = cython.struct(
     classes=cython.pointer[cython.const[uint8_t]],
+    lowered=cython.pointer[cython.const[uint16_t]],
     folded=cython.pointer[cython.const[uint16_t]],
     hashes=cython.pointer[cython.const[uint32_t]],
     kinds=cython.pointer[cython.const[uint8_t]],
@@ -147,14 +148,15 @@ def _classify(character: uint32_t, tables: cython.pointer[Tables]) -> cython.int
 def _hash_word(
     data: Bytes, start: int64_t, end: int64_t, tables: cython.pointer[Tables]
 ) -> uint32_t:
-    """The hash of the lower-case base letters of a word; never 0."""
+    """The hash of the lower-case letters of a word; never 0. Accents count: without them, many
+    short names are common words of some language."""
     number: uint64_t = 0x9E3779B97F4A7C15
     size: int64_t = 0
     character: uint32_t
     while start < end:
         character = _read_character(data, start, end, cython.address(size))
         if character < cython.cast(uint32_t, _CLASSIFIED):
-            character = tables.folded[character]
+            character = tables.lowered[character]
         number = (number ^ character) * cython.cast(uint64_t, 0x100000001B3)
         number ^= number >> 29
         start += size
@@ -264,13 +266,15 @@ def hash_vocabulary(
     data: cython.const[uint8_t][::1],
     offsets: cython.const[int64_t][::1],
     classes: cython.const[uint8_t][::1],
+    lowered: cython.const[uint16_t][::1],
     folded: cython.const[uint16_t][::1],
     hashes: uint32_t[::1],
 ):
     """Writes the hash of each text, a word, to `hashes`."""
     tables: Tables
     row: cython.Py_ssize_t
-    tables.classes, tables.folded = cython.address(classes[0]), cython.address(folded[0])
+    tables.classes, tables.lowered = cython.address(classes[0]), cython.address(lowered[0])
+    tables.folded = cython.address(folded[0])
     for row in range(hashes.shape[0]):
         hashes[row] = _hash_word(
             cython.address(data[0]), offsets[row], offsets[row + 1], cython.address(tables)
@@ -281,6 +285,7 @@ def split_words(
     data: cython.const[uint8_t][::1],
     offsets: cython.const[int64_t][::1],
     classes: cython.const[uint8_t][::1],
+    lowered: cython.const[uint16_t][::1],
     folded: cython.const[uint16_t][::1],
     vocabulary: cython.const[uint32_t][::1],
     vocabulary_kinds: cython.const[uint8_t][::1],
@@ -313,7 +318,8 @@ def split_words(
     spare: Word
     if capacity:
         out = cython.cast(Words, cython.address(words[0]))
-    tables.classes, tables.folded = cython.address(classes[0]), cython.address(folded[0])
+    tables.classes, tables.lowered = cython.address(classes[0]), cython.address(lowered[0])
+    tables.folded = cython.address(folded[0])
     tables.hashes, tables.kinds = cython.address(vocabulary[0]), cython.address(vocabulary_kinds[0])
     tables.mask = vocabulary.shape[0] - 1
     with cython.nogil:
@@ -412,7 +418,6 @@ def find_runs(
                         word[row - 1].shape == CAPITALISED
                         and word[row - 1].letters <= 6
                         and word[row].letters <= 6
-                        and not word[row].known
                     )
                 if is_candidate and word[row].text_no != word[row - 1].text_no:
                     is_candidate = False
@@ -632,6 +637,7 @@ def tag_words(
     run_starts: cython.const[int64_t][::1],
     run_sizes: cython.const[int32_t][::1],
     classes: cython.const[uint8_t][::1],
+    lowered: cython.const[uint16_t][::1],
     folded: cython.const[uint16_t][::1],
     weights: cython.const[int8_t][:, ::1],
     outside_bonus: cython.int,
@@ -665,7 +671,8 @@ def tag_words(
     j: cython.int
     value: int32_t
     found: cython.Py_ssize_t = 0
-    tables.classes, tables.folded = cython.address(classes[0]), cython.address(folded[0])
+    tables.classes, tables.lowered = cython.address(classes[0]), cython.address(lowered[0])
+    tables.folded = cython.address(folded[0])
     with cython.nogil:
         for run in range(run_starts.shape[0]):
             first, size = run_starts[run], run_sizes[run]
@@ -781,6 +788,7 @@ def train_pass(
     order: cython.const[int64_t][::1],
     labels: cython.const[int8_t][::1],
     classes: cython.const[uint8_t][::1],
+    lowered: cython.const[uint16_t][::1],
     folded: cython.const[uint16_t][::1],
     weights: cython.double[:, ::1],
     squares: cython.double[:, ::1],
@@ -822,7 +830,8 @@ def train_pass(
     kept: cython.int
     gold: cython.int
     before: cython.int
-    tables.classes, tables.folded = cython.address(classes[0]), cython.address(folded[0])
+    tables.classes, tables.lowered = cython.address(classes[0]), cython.address(lowered[0])
+    tables.folded = cython.address(folded[0])
     with cython.nogil:
         for number in range(order.shape[0]):
             run = order[number]

@@ -18,7 +18,8 @@ GENRES = set(
 SHORTER = set("am ar el_latin hi id ig ja ko ru_latin sw th uk_latin vi yo zh".split())
 PLACEHOLDER = re.compile(r"\{\{((?:lower |upper )?)([a-z_]+)(?::([1-9]))?\}\}")
 PEOPLE = set("full given surname surname_given initial_surname given_initial_surname one".split())
-OTHERS = set("email login place company street number date time".split())
+OTHERS = set("email login place company street number date time word".split())
+CHOICE = re.compile(r"\[\[([^\[\]]*)\]\]")
 ADDRESS = re.compile(r"[\w.+-]+@([\w-]+(?:\.[\w-]+)+)")
 RESERVED = re.compile(r"(?:^|\.)(?:example\.(?:org|com|net)|example|test|invalid)$")
 
@@ -39,6 +40,8 @@ def template_faults(genre: str, text: str) -> list[str]:
         faults.append("unknown genre")
     if not 1 <= len(text.split("\n")) <= 12 or not text.strip():
         faults.append("not 1 to 12 lines")
+    if "[[" in CHOICE.sub("", text) or any("|" not in found for found in CHOICE.findall(text)):
+        faults.append("brackets that are no choice")
     names = [match[2] for match in PLACEHOLDER.finditer(text)]
     if set(names) - PEOPLE - OTHERS:
         faults.append("unknown placeholder")
@@ -78,6 +81,8 @@ def test_templates_of_a_language(path: Path) -> None:
         ("news", "{{full}}" + "\n" * 12, "not 1 to 12 lines"),
         ("news", "{{full}} {{nickname}}", "unknown placeholder"),
         ("news", "{{full}} {{Given}}", "braces that are no placeholder"),
+        ("prose", "{{full}} [[ran]].", "brackets that are no choice"),
+        ("prose", "{{full}} [[ran|sat.", "brackets that are no choice"),
         ("news", "Nobody came.", "people in a text without names, or none in another"),
         ("none", "{{given:1}} came.", "people in a text without names, or none in another"),
         ("mail", "{{full}} <a@firm.de>", "address outside the reserved domains"),

@@ -24,7 +24,7 @@ from sanitize.kernels import name_tags
 
 WEIGHTS_FILE = Path(__file__).with_name("name_tagger.bin")
 # of the features and of the file; a change of kernels/name_tags.py that changes a feature raises it
-FEATURE_SET = 1
+FEATURE_SET = 2
 _MAGIC = b"sanitize-names\0\0"
 # magic, feature set, rows of the weights, slots of the vocabulary, score of the label "outside"
 _HEADER = struct.Struct("<16sIIIi")
@@ -97,11 +97,12 @@ def load_weights() -> TaggerWeights:
 
 
 @functools.cache
-def classify_characters() -> tuple[U8, npt.NDArray[np.uint16]]:
+def classify_characters() -> tuple[U8, npt.NDArray[np.uint16], npt.NDArray[np.uint16]]:
     """For every character below U+2000: its class (separator 0, small letter 1, capital 2, other
-    letter or mark 3, digit 4), and its lower-case base letter."""
+    letter or mark 3, digit 4), its small letter, and that without accents."""
     classes = np.zeros(_CLASSIFIED, np.uint8)
-    folded = np.arange(_CLASSIFIED, dtype=np.uint16)
+    lowered = np.arange(_CLASSIFIED, dtype=np.uint16)
+    folded = lowered.copy()
     classes[0x600:0x1E00] = 3  # scripts without case
     for low, high in _STABLE_RANGES:
         for code in range(low, high):
@@ -109,10 +110,13 @@ def classify_characters() -> tuple[U8, npt.NDArray[np.uint16]]:
             classes[code] = {"Ll": 1, "Lu": 2, "Lt": 2, "Nd": 4}.get(
                 category, 3 if category[0] in "LM" else 0
             )
-            base = unicodedata.normalize("NFD", chr(code).lower())[0]
+            small = chr(code).lower()[0]
+            base = unicodedata.normalize("NFD", small)[0]
+            if ord(small) < _CLASSIFIED:
+                lowered[code] = ord(small)
             if ord(base) < _CLASSIFIED:
                 folded[code] = ord(base)
-    return classes, folded
+    return classes, lowered, folded
 
 
 @dataclass(frozen=True, repr=False)
