@@ -309,7 +309,7 @@ def _drop_parts(names: ScoredSpans, longer: ScoredSpans) -> ScoredSpans:
     row = np.searchsorted(longer.end, names.end)
     start, end = (np.append(column, np.int64(1) << 62) for column in (longer.start, longer.end))
     is_part = (start[row] <= names.start) & (end[row] - start[row] > names.end - names.start)
-    return ScoredSpans(*(column[~is_part] for column in names))
+    return ScoredSpans(names.start[~is_part], names.end[~is_part], names.score[~is_part])
 
 
 def _find_contacts(buffers: TextBuffers, found: pl.DataFrame) -> tuple[I64, I64]:
