@@ -1,5 +1,5 @@
 r"""Finder `names`: names of people without a model, from mail header lines, and in prose by name
-lists, titles and context words.
+lists, titles, context words and a linear tagger.
 
 Header lines: the display name beside an address in a list (`Ann Roe <ann@example.com>`,
 `ann@example.com (Ann Roe)`), in the header block of a mail or in a forwarded or quoted block. Such
@@ -13,10 +13,14 @@ longer name of the same text count, as do the sender's own names in signatures a
 mailbox in fields of folders and files. Names of header fields, and fields that programs write, are
 not searched.
 
+Names of people whom no list has (sanitize/text/person_names/name_tagger.py): a linear tagger,
+learned from invented texts, reads spelling and context; what the rules found is one of its
+features. A name of several words that it finds takes the place of a part that the rules found.
+
 Scores give the kind of evidence, not a probability: 1.0 beside an address, 0.9 after a title, 0.8
 two listed names, or one after a greeting, in a signature or a field of a mailbox, 0.7 a part of a
-longer name, a name of which one word is listed, or words beside which something says that they are
-a name, 0.6 a given name alone, 0.5 in lower case.
+longer name, a name of which one word is listed, words beside which something says that they are a
+name, or a name of the tagger, 0.6 a given name alone, 0.5 in lower case.
 
 All rules work on columns of words; each text is evaluated on its own. Escapes that a text writes
 out, such as `\n`, separate words as what they stand for does
@@ -62,6 +66,7 @@ from sanitize.text.person_names.header_places import (
     is_in_opaque_header,
     is_list_address,
 )
+from sanitize.text.person_names.name_tagger import load_weights, tag_names
 from sanitize.text.person_names.prose_names import ProseNames
 from sanitize.text.person_names.word_roles import MAX_NAME_WORDS
 from sanitize.text.person_names.word_table import WordTable
@@ -69,7 +74,10 @@ from sanitize.text.tokenizer import tokenize_unicode
 
 FINDER_NAME = "names"
 _PERSON = "PERSON"
-BESIDE_ADDRESS_SCORE, OWNER_SCORE = 1.0, 0.8
+BESIDE_ADDRESS_SCORE, OWNER_SCORE, TAGGED_SCORE = 1.0, 0.8, 0.7
+# of names of several words and of one, in units of the score of "no name" (Viterbi margins, see
+# text/person_names/name_tagger.py); measured in benchmarks/person_tagger/README.md
+MIN_MARGIN, MIN_WORD_MARGIN = 2, 5
 _CONTACT_KINDS = ("EMAIL_ADDRESS", "PHONE_NUMBER")
 _EAST_ASIAN_NAME = rf"[{EAST_ASIAN_CLASS}]"
 _NO_LINKS = pl.DataFrame(schema={"value_id": pl.Int64, "other": pl.Int64})
@@ -78,7 +86,7 @@ _NO_LINKS = pl.DataFrame(schema={"value_id": pl.Int64, "other": pl.Int64})
 class Names(Finder):
     """Settings: `prose` (false: only header lines are searched)."""
 
-    VERSION: ClassVar[int] = 7
+    VERSION: ClassVar[int] = 8
     supports_stream: ClassVar[bool] = True
     prose: bool = True
     _key: Key = PrivateAttr()
@@ -104,11 +112,16 @@ class Names(Finder):
             owners = (owner_start, owner_end, np.full(len(owner_start), OWNER_SCORE))
             covered_start, covered_end = _find_covered_bytes(buffers, found)
             east_asian = find_east_asian_names(buffers, *_find_contacts(buffers, found))
-            for more_start, more_end, more_score in (
-                owners,
-                _find_prose_names(buffers, start, stop),
-                east_asian,
-            ):
+            prose = _find_prose_names(buffers, start, stop)
+            tagged = _find_tagged_names(
+                buffers,
+                *_merge_spans(
+                    np.concatenate((start, owner_start, prose.start)),
+                    np.concatenate((stop, owner_end, prose.end)),
+                ),
+            )
+            prose = _drop_parts(prose, tagged)
+            for more_start, more_end, more_score in (owners, prose, east_asian, tagged):
                 taken_start, taken_end = (
                     np.append(covered_start, start),
                     np.append(covered_end, stop),
@@ -264,6 +277,39 @@ def _find_prose_names(buffers: TextBuffers, certain_start: I64, certain_end: I64
     start, end, score = start[order], end[order], score[order]
     is_searched = ~is_in_opaque_header(buffers, start)
     return ScoredSpans(start[is_searched], end[is_searched], score[is_searched])
+
+
+def _merge_spans(start: I64, end: I64) -> tuple[I64, I64]:
+    """Returns the spans in order, without those that overlap one that begins before them."""
+    order = np.lexsort((-end, start))
+    start, end = start[order], end[order]
+    reach = np.append(np.int64(-1), np.maximum.accumulate(end)[:-1]) if len(end) else end
+    is_apart = start >= reach
+    return start[is_apart], end[is_apart]
+
+
+def _find_tagged_names(buffers: TextBuffers, known_start: I64, known_end: I64) -> ScoredSpans:
+    """Returns the bytes of the names that the tagger finds, without those in header fields that
+    programs write; the rules found those from `known_start` to `known_end`."""
+    found = tag_names(buffers, known_start, known_end)
+
+    texts = pl.Series(slice_spans(buffers, found.start, found.end))
+    has_blank = texts.str.contains(" ", literal=True).to_numpy()
+    margin = np.where(has_blank, MIN_MARGIN, MIN_WORD_MARGIN) * load_weights().outside_bonus
+    # `IO-APIC`, `VISA`: a word in capitals is an abbreviation more often than a name
+    is_searched: Mask = has_blank | (texts.str.to_uppercase() != texts).to_numpy()
+    is_searched &= found.margin >= margin
+    is_searched &= ~is_in_opaque_header(buffers, found.start)
+    start, end = found.start[is_searched], found.end[is_searched]
+    return ScoredSpans(start, end, np.full(len(start), TAGGED_SCORE))
+
+
+def _drop_parts(names: ScoredSpans, longer: ScoredSpans) -> ScoredSpans:
+    """Returns the names without those that lie in a longer one of `longer`."""
+    row = np.searchsorted(longer.end, names.end)
+    start, end = (np.append(column, np.int64(1) << 62) for column in (longer.start, longer.end))
+    is_part = (start[row] <= names.start) & (end[row] - start[row] > names.end - names.start)
+    return ScoredSpans(names.start[~is_part], names.end[~is_part], names.score[~is_part])
 
 
 def _find_contacts(buffers: TextBuffers, found: pl.DataFrame) -> tuple[I64, I64]:

