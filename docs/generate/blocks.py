@@ -498,6 +498,7 @@ BLOCKS: dict[str, Callable[[], list[str]]] = {
     "registers-page": lambda: result_page_block("registers"),
     "verdicts-page": lambda: result_page_block("verdicts"),
     "people-page": lambda: result_page_block("people"),
+    "origins-page": lambda: result_page_block("origins"),
     "first-names-page": lambda: result_page_block("first_names"),
     "intervals-page": lambda: result_page_block("intervals"),
     "fuzzy-copies-page": lambda: result_page_block("fuzzy_copies"),

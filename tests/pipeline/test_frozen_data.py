@@ -26,14 +26,14 @@ PLAN_HASHES = {
     "baseline": "9438e8d27acd1a90",
     "blacklist": "77569b6b2589cc33",
     "dp_mlm": "a8cb10ac6a21c91e",
-    "surrogates": "e20c819085363b84",
+    "surrogates": "32728d8311cd556b",
     "header_dedup": "d5e864436f2012f1",
     "mask_words": "94549228f655b8fd",
-    "names": "8affc61621a6145f",
-    "pseudonymize": "5e6740a93071ee74",
-    "redact": "47d9ad901121c0b7",
+    "names": "7c4fc227db0302f1",
+    "pseudonymize": "a5310a44827333b8",
+    "redact": "9e088fb1e4f33ebf",
     "rmft": "986c1fe740919baf",
-    "strict": "14b630258573ff66",
+    "strict": "a8bb9c4dcc8dc44e",
 }
 # purposes that the runs below pass to Key.subkey; {kind} stands for the name of a kind
 PURPOSES = {
