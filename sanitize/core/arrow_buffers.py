@@ -158,31 +158,53 @@ def find_matches(buffers: TextBuffers, pattern: str) -> tuple[I64, I64]:
     return opens - inserted, closes - inserted - 1
 
 
+def find_matches_in(buffers: TextBuffers, rows: I64, pattern: str) -> tuple[I64, I64]:
+    """The same as `find_matches`, in some of the texts (ascending); spans are those of the
+    column."""
+    first = buffers.offsets[rows]
+    texts = TextBuffers.from_array(slice_spans(buffers, first, buffers.offsets[rows + 1]))
+    low, high = find_matches(texts, pattern)
+    row = np.searchsorted(texts.offsets, low, side="right") - 1
+    shift = first[row] - texts.offsets[row]
+    return low + shift, high + shift
+
+
 def find_alternatives(buffers: TextBuffers, patterns: Sequence[str]) -> tuple[I64, I64]:
     """The same as `find_matches` for the alternation of the patterns, each searched by itself: for
-    an alternation whose automaton would be too large for the cache of the regex engine.
-
-    Only the texts in which matches of two patterns overlap, and neither contains the other, are
-    searched for the alternation."""
+    an alternation whose automaton would be too large for the cache of the regex engine."""
     found = [find_matches(buffers, pattern) for pattern in patterns]
+    find_again = partial(find_matches_in, buffers, pattern="|".join(patterns))
+    return join_alternatives(buffers, found, find_again)
+
+
+def join_alternatives(
+    buffers: TextBuffers,
+    found: Sequence[tuple[I64, I64]],
+    find_again: Callable[[I64], tuple[I64, I64]],
+    *,
+    is_ordered: bool = True,
+) -> tuple[I64, I64]:
+    """The matches of an alternation, from those of its parts, each searched by itself.
+
+    A match inside an earlier one is none. The texts in which matches overlap in another way, or,
+    unless the parts are in the order of the alternation, begin at one place, are searched for the
+    alternation (`find_again`, from the numbers of the texts)."""
     low, high = (np.concatenate(columns) for columns in zip(*found, strict=True))
-    order = np.argsort(low, kind="stable")  # of those with one start, the first pattern's is first
+    order = np.argsort(low, kind="stable")  # of those with one start, the first part's is first
     low, high = low[order], high[order]
     # low [2, 2, 4, 9], high [8, 5, 8, 12] -> reach [0, 8, 8, 8]: the first and last are leftmost
     reach = np.concatenate([[0], np.maximum.accumulate(high)])[:-1]
     is_leftmost, is_contained = low >= reach, high <= reach
+    if not is_ordered:
+        is_contained &= low > np.maximum.accumulate(np.where(is_leftmost, low, -1))
     if (is_leftmost | is_contained).all():
         return low[is_leftmost], high[is_leftmost]
     text_no = np.searchsorted(buffers.offsets, low, side="right") - 1
     again = np.unique(text_no[~is_leftmost & ~is_contained])
     is_final = is_leftmost & ~np.isin(text_no, again)
-    first, last = buffers.offsets[again], buffers.offsets[again + 1]
-    texts = TextBuffers.from_array(slice_spans(buffers, first, last))
-    again_low, again_high = find_matches(texts, "|".join(patterns))
-    row = np.searchsorted(texts.offsets, again_low, side="right") - 1
-    shift = first[row] - texts.offsets[row]
-    low = np.concatenate([low[is_final], again_low + shift])
-    high = np.concatenate([high[is_final], again_high + shift])
+    again_low, again_high = find_again(again)
+    low = np.concatenate([low[is_final], again_low])
+    high = np.concatenate([high[is_final], again_high])
     order = np.argsort(low)
     return low[order], high[order]
 

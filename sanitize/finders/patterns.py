@@ -32,6 +32,8 @@ from sanitize.core.arrow_buffers import (
     fill_null_texts,
     find_alternatives,
     find_matches,
+    find_matches_in,
+    join_alternatives,
     make_byte_table,
     number_marked_texts,
     number_texts,
@@ -318,8 +320,8 @@ class PatternFinder:
     def _find_matches(self, buffers: TextBuffers, phase: int, kinds: list[Kind]) -> tuple[I64, I64]:
         """Returns start and end byte of every leftmost match of the kinds' patterns.
 
-        An alternative with conditions is searched only in the texts that meet them, which finds the
-        same. In the other texts, only the runs around anchors are searched, where all kinds have
+        An alternative with conditions is searched by itself, only in the texts that meet them,
+        which finds the same; the others together in the runs around anchors, where all kinds have
         some.
         """
         alternatives = [alternative for kind in kinds for alternative in kind.list_alternatives()]
@@ -333,40 +335,28 @@ class PatternFinder:
         if literals is None:
             return run_in_regex_thread("search", find_matches, buffers, unconditional)
         starts, ends, marks = find_runs(buffers, literals)
-        texts = buffers.to_array()
-        matching_texts = [
-            _select_texts(pl.Series(texts), marks, literals.bits, alternative)
-            for alternative in alternatives
-        ]
-        is_met = np.zeros(len(texts), np.bool_)
-        for rows in matching_texts:
-            is_met[rows] = True
-        if is_met.any():
-            in_other_text = ~is_met[np.searchsorted(buffers.offsets, starts, side="right") - 1]
-            starts, ends = starts[in_other_text], ends[in_other_text]
         pieces = TextPieces.from_spans(buffers, starts, ends)
         low, high = run_in_regex_thread("search", find_matches, pieces.buffers, unconditional)
-        low, high = pieces.to_column(low), pieces.to_column(high - 1) + 1
-        if not is_met.any():
-            return low, high
-        text_rows = np.flatnonzero(is_met)
-        part = TextBuffers.from_array(texts.take(pa.array(text_rows)))
-        combined = "|".join(
-            alternative.pattern
-            for alternative, rows in zip(alternatives, matching_texts, strict=True)
-            if not alternative.is_conditional or len(rows)
+        found = [(pieces.to_column(low), pieces.to_column(high - 1) + 1)]
+        texts, searched = pl.Series(buffers.to_array()), list[str]()
+        for alternative in alternatives:
+            rows = _select_texts(texts, marks, literals.bits, alternative)
+            if len(rows):
+                found.append(
+                    run_in_regex_thread(
+                        "conditional search", find_matches_in, buffers, rows, alternative.pattern
+                    )
+                )
+            if len(rows) or not alternative.is_conditional:
+                searched.append(alternative.pattern)
+        find_again = functools.partial(
+            run_in_regex_thread,
+            "search again",
+            find_matches_in,
+            buffers,
+            pattern="|".join(searched),
         )
-        extra_low, extra_high = run_in_regex_thread(
-            "conditional search", find_matches, part, combined
-        )
-        extra_text = np.searchsorted(part.offsets, extra_low, side="right") - 1
-        shift = buffers.offsets[text_rows[extra_text]] - part.offsets[extra_text]
-        low, high = (
-            np.concatenate([low, extra_low + shift]),
-            np.concatenate([high, extra_high + shift]),
-        )
-        order = np.argsort(low, kind="stable")
-        return low[order], high[order]
+        return join_alternatives(buffers, found, find_again, is_ordered=len(found) == 1)
 
     def _search_behind_labels(
         self, buffers: TextBuffers, lines: TextPieces, headers: HeaderBlocks | None

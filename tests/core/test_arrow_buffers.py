@@ -24,6 +24,8 @@ from sanitize.core.arrow_buffers import (
     find_alternatives,
     find_first_byte_after,
     find_matches,
+    find_matches_in,
+    join_alternatives,
     slice_spans,
     splice,
 )
@@ -149,6 +151,14 @@ def test_alternatives_searched_apart_match_as_their_alternation(
     patterns = [rf"(?-u:\b)?{word}c?" if no % 2 else f"{word}+ ?" for no, word in enumerate(words)]
     starts, stops = find_alternatives(buffers, patterns)
     expected_starts, expected_stops = find_matches(buffers, "|".join(patterns))
+    assert starts.tolist() == expected_starts.tolist()
+    assert stops.tolist() == expected_stops.tolist()
+    starts, stops = join_alternatives(
+        buffers,
+        [find_matches(buffers, pattern) for pattern in reversed(patterns)],
+        partial(find_matches_in, buffers, pattern="|".join(patterns)),
+        is_ordered=False,
+    )
     assert starts.tolist() == expected_starts.tolist()
     assert stops.tolist() == expected_stops.tolist()
 

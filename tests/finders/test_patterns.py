@@ -917,14 +917,16 @@ def test_an_alternative_is_searched_only_in_texts_that_meet_its_conditions(
     form = next(
         one.pattern for one in list_kinds()["EMAIL_ADDRESS"].alternatives if len(one.conditions) > 1
     )
-    original, searched_texts = patterns.find_matches, []
+    original, searched_texts = patterns.find_matches_in, []
 
-    def record_search(buffers: TextBuffers, pattern: str) -> tuple[np.ndarray, np.ndarray]:
+    def record_search(
+        buffers: TextBuffers, rows: np.ndarray, pattern: str
+    ) -> tuple[np.ndarray, np.ndarray]:
         if form in pattern:
-            searched_texts.append(buffers.to_array().to_pylist())
-        return original(buffers, pattern)
+            searched_texts.append(buffers.to_array().take(pa.array(rows)).to_pylist())
+        return original(buffers, rows, pattern)
 
-    monkeypatch.setattr(patterns, "find_matches", record_search)
+    monkeypatch.setattr(patterns, "find_matches_in", record_search)
     for texts, expected in (
         ([scanned], []),
         ([scanned, "a: b", "Cc: bob"], []),
