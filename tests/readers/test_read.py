@@ -196,7 +196,7 @@ def test_units_of_large_files_cover_every_record_once(
         assert not quarantine
 
 
-def test_staged_files_have_no_metadata_and_no_statistics(tmp_path: Path) -> None:
+def test_staged_files_have_places_as_metadata_and_no_statistics(tmp_path: Path) -> None:
     table = pa.table(
         {"text": pa.array(["Ann Lee"] * 12_000).dictionary_encode()}
     ).replace_schema_metadata({"k": "Ann"})
@@ -208,7 +208,8 @@ def test_staged_files_have_no_metadata_and_no_statistics(tmp_path: Path) -> None
         5_000,
         2_000,
     ]
-    assert metadata.metadata is None and metadata.row_group(0).column(2).statistics is None
+    assert metadata.metadata.keys() == {b"sanitize.sources"}
+    assert metadata.row_group(0).column(2).statistics is None
     assert "DICTIONARY" not in str(metadata.row_group(0).column(2).encodings)
     large_survey = survey_inputs(
         [write_file(tmp_path / "b.parquet", pa.table({"text": ["x" * 1_000_000] * 40}))], Roles()
