@@ -3,6 +3,7 @@ corpora that are compared."""
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import polars as pl
 import pytest
 
 from benchmarks import bench_fuzzy_copies as bench
+from benchmarks import runner
 
 
 @pytest.mark.parametrize(
@@ -70,3 +72,11 @@ def test_variants_keep_one_part_of_their_address(tmp_path: Path) -> None:
             assert len(found) == count
             for other in found if kind == "rmft" else ():
                 assert set(re.split("[.@]", value)) & set(re.split("[.@]", other)) - {"example"}
+
+
+def test_the_recorded_table_is_whole() -> None:
+    recorded = json.loads((runner.RESULTS / "fuzzy_copies.json").read_text("utf-8"))
+    assert recorded["seeds"] >= 2 and recorded["epochs"] == bench.EPOCHS
+    assert [row["count"] for row in recorded["rows"]] == list(bench.COUNTS)
+    for row in recorded["rows"][1:]:
+        assert row["worth_low"] <= row["worth"] <= row["worth_high"]
