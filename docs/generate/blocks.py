@@ -495,6 +495,7 @@ BLOCKS: dict[str, Callable[[], list[str]]] = {
     "sweeps-page": lambda: result_page_block("sweeps"),
     "languages-page": lambda: result_page_block("languages"),
     "registers-page": lambda: result_page_block("registers"),
+    "documents-page": lambda: result_page_block("documents"),
     "verdicts-page": lambda: result_page_block("verdicts"),
     "people-page": lambda: result_page_block("people"),
     "first-names-page": lambda: result_page_block("first_names"),
