@@ -496,6 +496,7 @@ BLOCKS: dict[str, Callable[[], list[str]]] = {
     "sweeps-page": lambda: result_page_block("sweeps"),
     "languages-page": lambda: result_page_block("languages"),
     "registers-page": lambda: result_page_block("registers"),
+    "documents-page": lambda: result_page_block("documents"),
     "verdicts-page": lambda: result_page_block("verdicts"),
     "people-page": lambda: result_page_block("people"),
     "origins-page": lambda: result_page_block("origins"),

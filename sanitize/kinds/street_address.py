@@ -1,8 +1,8 @@
 r"""Postal addresses: number, street, unit, PO box, city, region and postal code as one value, in
 one line or in a block of lines (`12 Larkspur Lane, Apt 4\nSpringfield, IL 62704`).
 
-Forms of the US, GB, CA, DE, FR, ES, IT, NL, PL, PT, BR and JP. A value needs one certain part: a
-street with its number, a PO box, a unit behind a number and a name, a city with its region and
+Forms of the US, GB, CA, AU, DE, FR, ES, IT, NL, PL, PT, BR and JP. A value needs one certain part:
+a street with its number, a PO box, a unit behind a number and a name, a city with its region and
 postal code, or a label before it (`Address:`, `PLZ`). City, region and postal code around a certain
 part belong to the value; alone they are not found. What a street without any of these is (`2001
 Supreme Court`, `in 1999 Wall Street fell`) its context decides.
@@ -119,7 +119,7 @@ _LABELS = (  # with a colon behind them
 _VERBS = (
     "address is|lives at|live at|lived at|living at|resides at|reside at|"
     "residing at|located at|Ship to|ship to|Deliver to|deliver to|Bill to|bill to|ship it to|"
-    "moved to|Mail to|mail to|mailed to|send to|sent to|habite au|domicilié au|domiciliée au|"
+    "moved to|Mail to|mail to|mailed to|send to|habite au|domicilié au|domiciliée au|"
     "demeurant|demeurant au|vive en|domicilio en|vecino de|vecina de|abita in|residente in|"
     "residente a|residente em|residente en|mieszka przy|wonende te|woonachtig te|wohnhaft|"
     "zamieszkały|zamieszkała|zamieszkałą|zam.|R/o|resident of|farm at|house at|home at|flat at|"
