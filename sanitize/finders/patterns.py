@@ -349,13 +349,12 @@ class PatternFinder:
                 )
             if len(rows) or not alternative.is_conditional:
                 searched.append(alternative.pattern)
-        find_again = functools.partial(
-            run_in_regex_thread,
-            "search again",
-            find_matches_in,
-            buffers,
-            pattern="|".join(searched),
-        )
+
+        def find_again(rows: I64) -> tuple[I64, I64]:
+            return run_in_regex_thread(
+                "search again", find_matches_in, buffers, rows, "|".join(searched)
+            )
+
         return join_alternatives(buffers, found, find_again, is_ordered=len(found) == 1)
 
     def _search_behind_labels(
