@@ -244,7 +244,8 @@ def format_page(result: Mapping[str, Any]) -> str:
     lines = [
         "# What a variant is worth",
         "",
-        f"{result['date']}, {result['seeds']} seeds, {EACH} addresses of each count and seed.",
+        f"{result['date']}, seeds {', '.join(map(str, result['seeds']))}; {EACH} addresses of each"
+        " count and seed.",
         "",
         "Share of 64 decoys that the model finds less likely than the address (.5 is chance), and"
         " the number of exact copies that one variant is worth.",
@@ -265,12 +266,13 @@ def format_page(result: Mapping[str, Any]) -> str:
 
 def main() -> None:
     options = runner.build_parser(__doc__, repeat=4).parse_args()
-    by_seed = [runner.run_in_subprocess(measure_seed, seed) for seed in range(options.repeat)]
+    seeds = list(range(options.repeat))
+    by_seed = [runner.run_in_subprocess(measure_seed, seed) for seed in seeds]
     advantages, ranks = (
         {name: np.array([one[name][part] for one in by_seed]) for name in CORPORA}
         for part in (0, 1)
     )
-    result = runner.start_result("torch", "transformers", seeds=options.repeat, epochs=EPOCHS)
+    result = runner.start_result("torch", "transformers", seeds=seeds, epochs=EPOCHS)
     result["rows"] = summarize(advantages, ranks)
     runner.save_result(options.results, "fuzzy_copies", result, format_page(result))
 
