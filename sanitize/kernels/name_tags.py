@@ -371,6 +371,22 @@ def _may_be_in_name(word: cython.pointer[Word]) -> cython.bint:
     return CAPITALISED <= word.shape <= MIXED
 
 
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _continues_name(w: cython.pointer[Word], has_next: cython.bint) -> cython.bint:
+    """True for a particle in a name and for what is behind its hyphen: `Ana de Souza`, `Seung-ho`.
+    The word is not the first of its text."""
+    if w.shape != LOWER:
+        return False
+    if w.join == HYPHEN:
+        return (w - 1).shape == CAPITALISED and (w - 1).letters <= 6 and w.letters <= 6
+    if w.join != BLANK or w.known & 127 != PARTICLE or not (w - 1).candidate or not has_next:
+        return False
+    return (w + 1).join == BLANK or (w + 1).join == HYPHEN or (w + 1).join == APOSTROPHE
+
+
 def find_runs(
     words: uint8_t[::1],
     count: cython.Py_ssize_t,
@@ -382,57 +398,50 @@ def find_runs(
 ) -> int:
     """Marks the words of spans that rules found (ascending, disjoint) and the words that their text
     has in lower case as well, and writes the runs of words that may be names; returns the number of
-    runs.
+    runs. What is written for a text depends on this text alone.
 
-    `twins` has a power of two of slots, all 0, and is used as scratch.
+    `twins` has a power of two of slots, all 0 before and after.
     """
     word: Words = cython.cast(Words, cython.address(words[0])) if count else cython.NULL
     row: cython.Py_ssize_t
+    first: cython.Py_ssize_t = 0
+    last: cython.Py_ssize_t
     rule: cython.Py_ssize_t = 0
     runs: cython.Py_ssize_t = 0
     mask: uint32_t = twins.shape[0] - 1
-    tag: uint32_t
-    run_size: int32_t = 0
-    is_candidate: cython.bint
+    run_size: int32_t
     with cython.nogil:
-        for row in range(count):
-            while rule < rule_starts.shape[0] and rule_ends[rule] <= word[row].start:
-                rule += 1
-            if rule < rule_starts.shape[0] and rule_starts[rule] < word[row].end:
-                word[row].rule = 1 if word[row].start <= rule_starts[rule] or row == 0 else 2
-            if word[row].shape == LOWER:
-                tag = word[row].hash ^ cython.cast(uint32_t, _mix(word[row].text_no + 1))
-                twins[tag & mask] = tag
-        for row in range(count):
-            is_candidate = _may_be_in_name(word + row)
-            if not is_candidate and word[row].shape == LOWER and row > 0 and row + 1 < count:
-                # `Ana de Souza`, `Seung-ho`
-                if word[row].join == BLANK and word[row].known & 127 == PARTICLE:
-                    is_candidate = word[row - 1].candidate and (
-                        word[row + 1].join == BLANK
-                        or word[row + 1].join == HYPHEN
-                        or word[row + 1].join == APOSTROPHE
+        while first < count:
+            last = first
+            while last < count and word[last].text_no == word[first].text_no:
+                while rule < rule_starts.shape[0] and rule_ends[rule] <= word[last].start:
+                    rule += 1
+                if rule < rule_starts.shape[0] and rule_starts[rule] < word[last].end:
+                    word[last].rule = (
+                        1 if word[last].start <= rule_starts[rule] or last == first else 2
                     )
-                elif word[row].join == HYPHEN:
-                    is_candidate = (
-                        word[row - 1].shape == CAPITALISED
-                        and word[row - 1].letters <= 6
-                        and word[row].letters <= 6
-                    )
-                if is_candidate and word[row].text_no != word[row - 1].text_no:
-                    is_candidate = False
-            word[row].candidate = is_candidate
-            if not is_candidate:
-                run_size = 0
-                continue
-            tag = word[row].hash ^ cython.cast(uint32_t, _mix(word[row].text_no + 1))
-            word[row].twin = twins[tag & mask] == tag
-            if run_size == 0 or run_size >= MAX_RUN or word[row].join == APART:
-                run_starts[runs] = row
-                runs += 1
-                run_size = 0
-            run_size += 1
-            run_sizes[runs - 1] = run_size
+                if word[last].shape == LOWER:
+                    twins[word[last].hash & mask] = word[last].hash
+                last += 1
+            run_size = 0
+            for row in range(first, last):
+                word[row].candidate = _may_be_in_name(word + row) or (
+                    row > first and _continues_name(word + row, row + 1 < last)
+                )
+                if not word[row].candidate:
+                    run_size = 0
+                    continue
+                word[row].twin = twins[word[row].hash & mask] == word[row].hash
+                if run_size == 0 or run_size >= MAX_RUN or word[row].join == APART:
+                    run_starts[runs] = row
+                    runs += 1
+                    run_size = 0
+                run_size += 1
+                run_sizes[runs - 1] = run_size
+            for row in range(first, last):
+                if word[row].shape == LOWER:
+                    twins[word[row].hash & mask] = 0
+            first = last
     return runs
 
 

@@ -80,6 +80,27 @@ def test_each_text_is_tagged_on_its_own(texts: list[str]) -> None:
     assert together.start.tolist() == [int(one) for starts in apart for one in starts]
 
 
+def test_a_text_is_tagged_alike_among_any_others() -> None:
+    """The words that a text has in small letters are looked up in its own words only, and its first
+    and last word have no neighbours."""
+    texts = [one.text for one in TextWriter(11).write(400)]
+    texts += [f"Patient {name}" for name in ("Kim Seung-ho", "Lee Mi-na", "Ana de", "Ana de Souza")]
+
+    def tag(part: list[str]) -> list[tuple[int, int, int]]:
+        buffers = to_buffers(part)
+        known = np.array(
+            [offset for offset, text in zip(buffers.offsets, part, strict=False) if text], np.int64
+        )
+        found = tag_names(buffers, known, known + 1)
+        base = buffers.offsets[np.searchsorted(buffers.offsets, found.start, side="right") - 1]
+        columns = (found.start - base, found.end - base, found.margin)
+        return list(zip(*(column.tolist() for column in columns), strict=True))
+
+    alone = [row for text in texts for row in tag([text])]
+    assert tag(texts) == alone
+    assert tag(texts[::-1]) == [row for text in texts[::-1] for row in tag([text])]
+
+
 @pytest.mark.parametrize("text", ["ANN " * 200_000, "Aa\n" * 300_000, "Aa" * 300_000])
 def test_long_runs_are_cut(text: str) -> None:
     found = tag_names(to_buffers([text]), NONE, NONE)

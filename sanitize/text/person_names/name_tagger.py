@@ -24,7 +24,7 @@ from sanitize.kernels import name_tags
 
 WEIGHTS_FILE = Path(__file__).with_name("name_tagger.bin")
 # of the features and of the file; a change of kernels/name_tags.py that changes a feature raises it
-FEATURE_SET = 2
+FEATURE_SET = 3
 _MAGIC = b"sanitize-names\0\0"
 # magic, feature set, rows of the weights, slots of the vocabulary, score of the label "outside"
 _HEADER = struct.Struct("<16sIIIi")
