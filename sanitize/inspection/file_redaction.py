@@ -28,7 +28,13 @@ import pyarrow.parquet as pq
 
 from sanitize.core.keys import Key
 from sanitize.errors import printable_path
-from sanitize.inspection.text_files import decode_text, list_text_files, read_bytes, refuse_file
+from sanitize.inspection.text_files import (
+    decode_text,
+    find_byte_order_mark,
+    list_text_files,
+    read_bytes,
+    refuse_file,
+)
 from sanitize.inspection.text_functions import Records, restore_types, rewrite_records
 from sanitize.pipeline.run_results import RunResult
 from sanitize.pipeline.streaming.record_batches import DictBatch, Row
@@ -54,11 +60,19 @@ _ENVELOPE = "From MAILER-DAEMON Thu Jan  1 00:00:00 1970\n"  # the given one may
 
 @dataclass(frozen=True, repr=False)
 class RedactedFile:
-    """A rewritten file: its name, its path below the folder that was named, and its bytes."""
+    """A rewritten file: its name, its path below the folder that was named, its bytes, and whether
+    these are a table of Parquet or Arrow or a text."""
 
     name: str
     place: str
     content: bytes
+    is_binary: bool = False
+
+    @property
+    def data(self) -> str | bytes:
+        """The contents: a text, without its byte order mark, or bytes of Parquet or Arrow."""
+        mark, encoding = find_byte_order_mark(self.content)
+        return self.content if self.is_binary else self.content[len(mark) :].decode(encoding)
 
 
 @dataclass(frozen=True, repr=False)
@@ -89,6 +103,7 @@ class _File:
     records: Records
     write: Callable[[Any], bytes]
     holds_texts: bool = False
+    is_binary: bool = False
     note: str = ""
 
 
@@ -147,7 +162,12 @@ def redact_files(
                     rewritten[number] = [*itertools.islice(rows, _count(files[number]))]
     return Redaction(
         [
-            RedactedFile(one.name, one.place, one.write(rewritten.get(number, one.records)))
+            RedactedFile(
+                one.name,
+                one.place,
+                one.write(rewritten.get(number, one.records)),
+                one.is_binary,
+            )
             for number, one in enumerate(files)
         ],
         results,
@@ -173,7 +193,8 @@ def _read_file(name: str, place: str, read_as: str | None) -> _File:
     if found == "json" and read_as is None and not raw.lstrip().startswith(b"["):
         found = "text"  # one object: its keys are read in its text
     records, write, note = _READERS[found](name, raw)
-    return _File(name, place, records, write, found in ("text", "mbox", "mail"), note)
+    holds_texts, is_binary = found in ("text", "mbox", "mail"), found in ("parquet", "arrow")
+    return _File(name, place, records, write, holds_texts, is_binary, note)
 
 
 _Read: TypeAlias = tuple[Records, Callable[[Any], bytes], str]

@@ -29,10 +29,10 @@ from sanitize.core.arrow_buffers import (
 from sanitize.core.keys import Key
 from sanitize.core.span_table import SpanTable, ValueTable
 from sanitize.core.text_cells import LeafPath, list_text_leaves
-from sanitize.errors import UsageError, suggest_columns
+from sanitize.errors import UsageError, printable_path, suggest_columns
 from sanitize.finders.known import build_known_terms, read_known_list
 from sanitize.kinds.kind import all_kinds, custom_kinds, get_kind
-from sanitize.pipeline.input_objects import read_object, read_texts, refuse_path
+from sanitize.pipeline.input_objects import list_paths, read_object, read_texts
 from sanitize.plans.detection_spec import DetectionSpec
 from sanitize.plans.plan import DEFAULT_PLAN, Plan, SelectionRules
 from sanitize.plans.python_api import Names, name_data_object, public_function
@@ -72,11 +72,15 @@ def detect(
     """The occurrences that the finders of a plan report in some texts, as one row each of a Polars
     frame: `text_index` (the position of the text or row, from 0), `kind`, `start`, `end` (code
     points, half-open: the value is `text[start:end]`) and `score` (0 to 1), by position. Of data
-    with columns there are also `column`, the path of the text, and `split`, if it has splits.
+    with columns there are also `column`, the path of the text, and `split`, if it has splits; of
+    paths `file`, the name of the file.
 
     texts   A text; a list, tuple, Series or Arrow array of texts, of which None has no rows; a
              frame of Polars (a lazy one is collected) or pandas, an Arrow table, a list of records
-             (dictionaries), a Dataset or a DatasetDict.
+             (dictionaries), a Dataset or a DatasetDict. A `Path`, or a list of them, is read as by
+             `sanitize detect`: each file, also of a folder, as one text, whatever its format, from
+             which positions count; files of a folder that hold no text are left out with a warning.
+             A `str` is a text, never a path.
     plan    The name of a shipped plan, the path of a TOML file, or a `Plan`. Finders that need the
             whole corpus take these texts for it.
     values  Adds a column `value`. Without it no value is in the result, so that none reaches a log
@@ -86,7 +90,8 @@ def detect(
              texts.
 
     Occurrences that the plan does not act on (`find.allow`, `find.min_score`) are left out. Raises
-    UsageError for anything that is not a text, and PlanError for a plan that is not valid.
+    UsageError for anything that is not a text, InputRefused for a path that cannot be read, and
+    PlanError for a plan that is not valid.
 
     >>> import sanitize
     >>> texts = ["Write to ann.lee@example.com", None, "or call +1 212 555 0123."]
@@ -95,15 +100,17 @@ def detect(
     [(0, 9, 28, 'ann.lee@example.com'), (2, 8, 23, '+1 212 555 0123')]
     """
     paths = [text_column] if isinstance(text_column, str) else list(text_column)
+    files: list[str] | None = None
     if name_data_object(texts):
         source = _read_columns(texts, paths)
     else:
-        refuse_path("detect", texts)
         if paths:
             raise UsageError(
                 "detect: text_column names columns of a frame, and texts is a"
                 f" {type(texts).__name__}; leave it out"
             )
+        if inputs := list_paths("detect", texts):
+            files, texts = _read_files(inputs)
         source = _SearchedTexts(_split_texts(read_texts("detect", texts)), (_TEXT,))
     chosen = Plan.load(plan).with_known_values(known)
     with custom_kinds(chosen.custom_kinds):
@@ -115,7 +122,24 @@ def detect(
     left_out = [] if values else ["value"]
     if not name_data_object(texts):
         left_out.append("column")
+    if files is not None:
+        names = pl.Series("file", files, dtype=pl.String)
+        found = found.insert_column(0, names.gather(found["text_index"]))
     return source.number_splits(found).drop(left_out)
+
+
+def _read_files(paths: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The names of files as they are shown, and their texts; a warning counts the files of folders
+    that hold no text."""
+    from sanitize.inspection.text_files import read_file_texts  # most calls are given texts
+
+    read = read_file_texts(paths)
+    if read.without_text:
+        warnings.warn(
+            f"detect: {len(read.without_text)} files of folders hold no text, and have no rows",
+            stacklevel=4,
+        )
+    return list(map(printable_path, read.texts)), list(read.texts.values())
 
 
 def _select(found: pl.DataFrame, rules: SelectionRules) -> pl.DataFrame:

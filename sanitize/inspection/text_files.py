@@ -18,7 +18,13 @@ from typing import BinaryIO
 import numpy as np
 import polars as pl
 
-from sanitize.errors import InputRefused, UsageError, printable_path, suggest_names
+from sanitize.errors import (
+    InputRefused,
+    UsageError,
+    printable_path,
+    running_command_line,
+    suggest_names,
+)
 from sanitize.inspection.text_detection import detect
 from sanitize.kinds.kind import CATEGORIES, builtin_kinds, custom_kinds, get_kind
 from sanitize.plans.kind_lists import ALL_KINDS
@@ -68,6 +74,14 @@ class FileSearch:
     without_text: list[str] = field(default_factory=list)
 
 
+@dataclass(frozen=True, repr=False)
+class FileTexts:
+    """The texts of files by their names, and the files below the named folders that hold none."""
+
+    texts: dict[str, str]
+    without_text: list[str]
+
+
 @dataclass(frozen=True)
 class FileText:
     """The text of a file without its byte order mark, the mark, and how the text is written again:
@@ -115,6 +129,22 @@ def list_text_files(paths: Sequence[str], include: Sequence[str] = ()) -> dict[s
     return files
 
 
+def read_file_texts(paths: Sequence[str], include: Sequence[str] = ()) -> FileTexts:
+    """The texts of the files of `list_text_files`, each file as one text. Raises InputRefused for a
+    file that cannot be read, and for a named one that holds no text."""
+    named = {str(require_local_path(path)) for path in paths}
+    found = FileTexts({}, [])
+    for file in list_text_files(paths, include):
+        raw = read_bytes(file)
+        try:
+            found.texts[file] = decode_text(file, raw).text
+        except InputRefused:
+            if file in named:
+                raise
+            found.without_text.append(file)
+    return found
+
+
 def read_bytes(name: str) -> bytes:
     """The bytes of a file, decompressed, or of standard input. Raises InputRefused."""
     try:
@@ -131,9 +161,7 @@ def read_bytes(name: str) -> bytes:
 def decode_text(name: str, raw: bytes) -> FileText:
     """The text of a file by its byte order mark, in UTF-8, or in the encoding that is guessed as in
     a run. Raises InputRefused for bytes that are no text."""
-    mark, encoding = next(
-        ((mark, one) for mark, one in _BYTE_ORDER_MARKS if raw.startswith(mark)), (b"", "utf-8")
-    )
+    mark, encoding = find_byte_order_mark(raw)
     try:
         found = FileText(raw[len(mark) :].decode(encoding), mark, encoding)
     except UnicodeDecodeError:
@@ -148,10 +176,18 @@ def decode_text(name: str, raw: bytes) -> FileText:
     return found
 
 
+def find_byte_order_mark(raw: bytes) -> tuple[bytes, str]:
+    """The byte order mark at the start of a file, and the encoding that it says; none in UTF-8
+    without a mark."""
+    return next((one for one in _BYTE_ORDER_MARKS if raw.startswith(one[0])), (b"", "utf-8"))
+
+
 def refuse_file(name: str, reason: str) -> InputRefused:
     """The error for a file that cannot be read."""
     shown = "standard input" if name == STANDARD_INPUT else printable_path(name)
-    return InputRefused(f"{shown}: {reason}; leave it out, or name its format with --as")
+    is_command = running_command_line.get()
+    advice = "name its format with --as" if is_command else "read it and give its texts"
+    return InputRefused(f"{shown}: {reason}; leave it out, or {advice}")
 
 
 def refuse_device(path: Path) -> None:
@@ -229,9 +265,7 @@ def _batch_pieces(files: Sequence[str], without_text: list[str]) -> Iterator[lis
         try:
             with _open_file(file) as stream:
                 start = stream.read(_FIRST_BYTES)
-                mark, encoding = next(
-                    (one for one in _BYTE_ORDER_MARKS if start.startswith(one[0])), (b"", "utf-8")
-                )
+                mark, encoding = find_byte_order_mark(start)
                 if encoding == "utf-8" and b"\0" in start:
                     without_text.append(file)
                     continue

@@ -6,10 +6,11 @@ texts or frame -> the same, rewritten     the batch processor of a stream, with 
 
 from __future__ import annotations
 
+import os
 import tempfile
 import typing
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -31,6 +32,7 @@ from sanitize.errors import (
     LeakFound,
     PlanError,
     UsageError,
+    printable_path,
     suggest_columns,
 )
 from sanitize.kinds.field_names import is_searched
@@ -44,9 +46,9 @@ from sanitize.pipeline.data_objects import (
 )
 from sanitize.pipeline.input_objects import (
     TEXTS,
+    list_paths,
     read_object,
     read_texts,
-    refuse_path,
     restore_records,
 )
 from sanitize.pipeline.streaming.record_batches import ArrowBatch, DictBatch, Row
@@ -62,6 +64,7 @@ from sanitize.plans.python_api import RedactOptions, name_data_object, public_fu
 from sanitize.plans.settings import Settings, settings_of
 from sanitize.readers.standard_form import find_leaf, is_binary, with_shape
 from sanitize.storage.records.record_shapes import canonical_schema
+from sanitize.storage.remote_storage import require_local_path
 
 if TYPE_CHECKING:
     from sanitize.pipeline.run_results import RunResult
@@ -75,7 +78,7 @@ def redact(
     texts: Any, /, *, plan: Plan | Path | str = "redact", **options: Unpack[RedactOptions]
 ) -> Any:
     """What was given, with its texts rewritten by a plan: a text, list, tuple or Series for the
-    same, a frame for a frame.
+    same, a frame for a frame, and for a path the rewritten contents of the file.
 
     texts    A text; a list, tuple, Polars or pandas Series of texts (None stays None); or a Polars
              frame (a lazy one is collected), a pandas DataFrame, an Arrow table, a Dataset or a
@@ -84,7 +87,11 @@ def redact(
              has are rewritten, too. Columns of bytes are not searched; a warning names them.
              Another one counts inconclusive matches, which stay. Of more than 10,000 rows or 16 MiB
              of texts each such part is checked for its own values; `sanitize.run` checks all for
-             all.
+             all. A `Path`, or a list of them, is read as by `sanitize redact`, which can do
+             folders, too: out come the contents of each file in its own format, decompressed: a
+             `str` (without byte order mark), or `bytes` of Parquet and Arrow. Options of columns
+             apply to tables and records in files. A warning says what could not be kept. No file
+             is written. A `str` is a text, never a path.
     plan     The name of a shipped plan, the path of a TOML file, or a `Plan`. The texts are the
              whole corpus: what `rmft` keeps and `pseudonymize` replaces consistently is counted
              over them.
@@ -94,7 +101,8 @@ def redact(
 
     Each text is checked for values that the plan removes, and so are numbers and the names of
     columns. Raises LeakFound if one cannot be removed, PlanError for a plan that drops documents or
-    has a blacklist, and UsageError for anything that is neither texts nor a frame.
+    has a blacklist, InputRefused for a path that cannot be read, and UsageError for a folder and
+    anything that is neither texts, a frame, nor paths.
 
     >>> import sanitize
     >>> sanitize.redact(["Write to ann.lee@example.com", None])
@@ -104,7 +112,9 @@ def redact(
     if name_data_object(texts):
         given_object = read_object("redact", texts)
         return given_object.restore(_redact_object(given_object.data, chosen, settings))
-    refuse_path("redact", texts)
+    if paths := list_paths("redact", texts):
+        contents = _redact_files(paths, chosen, settings)
+        return type(texts)(contents) if isinstance(texts, list | tuple) else contents[0]
     given = next((name for name in options if name not in ("seed", "key")), None)
     if given is not None:
         raise UsageError(
@@ -130,6 +140,26 @@ def redact(
         if isinstance(texts, pa.Array | pa.ChunkedArray)
         else clean_texts
     )
+
+
+def _redact_files(paths: Sequence[str], plan: Plan, settings: Settings) -> list[str | bytes]:
+    """The rewritten contents of each file. Warns of what was not kept, and of inconclusive matches;
+    raises UsageError for a folder."""
+    from sanitize.inspection.file_redaction import redact_files  # most calls are given texts
+
+    for path in paths:
+        if os.path.isdir(path):
+            raise UsageError(
+                f"redact: {printable_path(path)}: is a folder; expected the Path of a file. Use"
+                " `sanitize redact FOLDER -o OUT`, or sanitize.run(path, out) for a corpus"
+            )
+    redaction = redact_files(paths, plan, settings)
+    for note in redaction.notes:
+        warnings.warn(f"redact: {note}", stacklevel=4)
+    for result in redaction.results:
+        _warn_of_inconclusive(result, stacklevel=5)
+    data_by_name = {one.name: one.data for one in redaction.files}  # of equal paths once
+    return [data_by_name[str(require_local_path(path))] for path in paths]
 
 
 def _redact_object(data: Any, plan: Plan, settings: Settings) -> Any:
@@ -257,10 +287,10 @@ def _redact_frame(frame: pl.DataFrame, plan: Plan, settings: Settings) -> pl.Dat
     )
 
 
-def _warn_of_inconclusive(result: StreamResult | RunResult) -> None:
+def _warn_of_inconclusive(result: StreamResult | RunResult, stacklevel: int = 6) -> None:
     counted = result if isinstance(result, StreamResult) else result.verify
     if counts := getattr(counted, "inconclusive", None):  # `verify` is a word if it was off
-        warnings.warn(f"redact: {describe_inconclusive(counts)}, which stay", stacklevel=6)
+        warnings.warn(f"redact: {describe_inconclusive(counts)}, which stay", stacklevel=stacklevel)
 
 
 def _list_unused_categories(frame: pl.DataFrame) -> list[pl.DataFrame]:

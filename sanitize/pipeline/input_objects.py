@@ -2,6 +2,7 @@
 given.
 
     texts                                            -> read_texts  -> a column of strings
+    paths                                            -> list_paths  -> names of files
     Polars, pandas, Arrow, records, Dataset(Dict)    -> read_object -> Polars, Arrow, Dataset(Dict)
 
 pandas and `datasets` are imported only where an object of theirs is given.
@@ -10,6 +11,7 @@ pandas and `datasets` are imported only where an object of theirs is given.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +20,7 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 
-from sanitize.errors import UsageError
+from sanitize.errors import InputRefused, UsageError, printable_path
 from sanitize.kinds.field_names import says_number
 from sanitize.plans.python_api import RECORDS, name_data_object
 
@@ -55,13 +57,28 @@ def read_object(function: str, given: Any) -> InputObject:
     return InputObject(given, lambda clean: clean)
 
 
-def refuse_path(function: str, given: object) -> None:
-    """Raises UsageError for a path where texts or data are expected."""
-    if isinstance(given, Path):
-        raise UsageError(
-            f"{function}: a Path is given, and {function} takes texts or data in memory; give"
-            f" path.read_text(), or use `sanitize {function} FILE` or sanitize.run(path, out)"
-        )
+def list_paths(function: str, given: object) -> list[str]:
+    """The names of the files and folders that a Path, or a list or tuple of them, stands for; none
+    for anything else. Raises UsageError for paths among other values, and InputRefused for a path
+    that does not exist."""
+    paths = list(given) if isinstance(given, list | tuple) else [given]
+    if not paths or not isinstance(paths[0], Path):
+        return []
+    names: list[str] = []
+    for position, path in enumerate(paths):
+        if not isinstance(path, Path):
+            raise UsageError(
+                f"{function}: texts[{position}] is of type {type(path).__name__}; expected a Path"
+                " like the first"
+            )
+        if not os.path.lexists(path):
+            raise InputRefused(
+                f"{function}: {printable_path(str(path))}: there is no such file or folder; check"
+                " the path"
+            )
+        # as an argument of a command, "-" is standard input
+        names.append(str(path.absolute() if str(path) == "-" else path))
+    return names
 
 
 def read_texts(function: str, texts: Any, expected: str = TEXTS) -> pl.Series:

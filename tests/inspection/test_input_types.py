@@ -3,6 +3,10 @@ themselves in errors."""
 
 from __future__ import annotations
 
+import codecs
+import gzip
+import io
+import json
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -10,10 +14,13 @@ from typing import Any
 
 import polars as pl
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import sanitize
-from sanitize.errors import UsageError
+from sanitize.errors import InputRefused, UsageError
+
+Console = Callable[..., tuple[int, str, str]]
 
 ROWS: dict[str, list[Any]] = {
     "n": [7, 8, 9],
@@ -120,6 +127,78 @@ def test_explain_and_diff_take_it(name: str) -> None:
     assert "tmp" not in f"{explained.to_dict()}{changed.to_dict()}"
 
 
+def _parquet(rows: Mapping[str, list[Any]]) -> bytes:
+    pq.write_table(pa.table(dict(rows)), sink := io.BytesIO())
+    return sink.getvalue()
+
+
+# name -> bytes; the texts of ROWS in each format that `redact` writes
+FILES: dict[str, bytes] = {
+    "a.txt": f"{ROWS['text'][0]}\r\n".encode(),
+    "mark.log": codecs.BOM_UTF8 + str(ROWS["text"][0]).encode(),
+    "mark_16.md": codecs.BOM_UTF16_LE + str(ROWS["text"][0]).encode("utf-16-le"),
+    "small.txt.gz": gzip.compress(str(ROWS["text"][2]).encode(), mtime=0),
+    "a.csv": "n,text\r\n007,{}\r\n".format(ROWS["text"][0]).encode(),
+    "a.jsonl": "".join(json.dumps(row) + "\n" for row in _records(ROWS)).encode(),
+    "a.json": json.dumps(_records(ROWS)).encode(),
+    "a.eml": "Subject: a\n\n{}\n".format(ROWS["text"][2]).encode(),
+    "a.parquet": _parquet(ROWS),
+    "-": str(ROWS["text"][0]).encode(),  # no standard input
+}
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    monkeypatch.chdir(tmp_path)
+    for name, content in FILES.items():
+        Path(name).write_bytes(content)
+    return [Path(name) for name in FILES]
+
+
+@pytest.mark.filterwarnings("ignore:redact. a.eml. of each mail")
+def test_a_path_is_redacted_as_by_the_command(files: list[Path], console: Console) -> None:
+    contents = [sanitize.redact(path) for path in files]
+    assert sanitize.redact(files) == contents  # each decides on its own in this plan
+    assert sanitize.redact((files[0], files[0])) == (contents[0], contents[0])
+    assert contents[0] == f"{CLEAN[0]}\r\n"
+    for path, content in zip(files, contents, strict=True):
+        assert console("redact", path.absolute(), "-o", "out", "-q")[0] == 0
+        written = Path("out").read_bytes()
+        if path.suffix == ".parquet":
+            assert content == written
+            assert pq.read_table(io.BytesIO(content)).to_pydict() == {"n": ROWS["n"], "text": CLEAN}
+        else:
+            encoding = "utf-16" if path.name == "mark_16.md" else "utf-8-sig"
+            assert content == written.decode(encoding)
+            assert "[" in content and "ann.lee" not in content and "555" not in content
+    assert sanitize.redact(Path("a.csv"), drop="n") == f"text\r\n{CLEAN[0]}\r\n"
+
+
+def test_what_a_file_cannot_keep_is_a_warning(tmp_path: Path) -> None:
+    (tmp_path / "a.eml").write_bytes(FILES["a.eml"])
+    with pytest.warns(UserWarning, match="^redact: .*a.eml: of each mail") as warned:
+        sanitize.redact(tmp_path / "a.eml")
+    assert warned[0].filename == __file__
+
+
+def test_a_path_is_searched_as_by_the_command(files: list[Path], console: Console) -> None:
+    texts = [path for path in files if path.suffix != ".parquet"]
+    found = sanitize.detect(texts, values=True)
+    names = [path.absolute() if path.name == "-" else path for path in texts]
+    code, out, _ = console("detect", *names, "--json", "--reveal")
+    assert code == 0
+    listed = [json.loads(line) for line in out.splitlines()]
+    assert {row["file"] for row in listed} == {str(name) for name in names}
+    for row in listed:
+        del row["score"]
+    assert found.drop("score").to_dicts() == listed
+    alone = sanitize.detect(Path("a.txt"), values=True)
+    assert alone.equals(found.filter(pl.col("file") == "a.txt"))
+    texts_alone = sanitize.detect(FILES["a.txt"].decode(), values=True)
+    assert alone.drop("file").equals(texts_alone)
+    assert "value" not in sanitize.detect(Path("a.txt")).columns
+
+
 def test_the_texts_of_all_columns_and_messages_are_found() -> None:
     records = [
         {"messages": [{"role": "user", "content": "ann@example.org"}], "note": "b@example.org"}
@@ -145,8 +224,14 @@ def test_a_row_that_a_run_drops_is_missing_in_the_type_given() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: sanitize.detect(Path("a.txt")), "detect: a Path is given"),
-        (lambda: sanitize.redact(Path("a.txt")), "redact: a Path is given"),
+        (lambda: sanitize.detect([Path(__file__), "a"]), "detect: texts[1] is of type str"),
+        (lambda: sanitize.redact((Path(__file__), None)), "redact: texts[1] is of type NoneType"),
+        (lambda: sanitize.redact(["a", Path(__file__)]), "redact: texts[1] is of type"),
+        (lambda: sanitize.detect(Path(__file__), text_column="text"), "detect: text_column"),
+        (
+            lambda: sanitize.redact(Path(__file__).parent),
+            f"redact: {Path(__file__).parent}: is a f",
+        ),
         (lambda: sanitize.detect("a text", text_column="text"), "detect: text_column"),
         (lambda: sanitize.detect(_records(ROWS), text_column="txt"), "detect: text_column=txt"),
         (lambda: sanitize.detect(3), "detect: texts is of type int"),
@@ -165,3 +250,23 @@ def test_a_row_that_a_run_drops_is_missing_in_the_type_given() -> None:
 def test_errors_name_the_function(call: Callable[[], object], message: str) -> None:
     with pytest.raises(UsageError, match="^" + re.escape(message)):
         call()
+
+
+@pytest.mark.parametrize("function", [sanitize.detect, sanitize.redact])
+def test_a_path_that_cannot_be_read_is_named(function: Callable[..., Any], tmp_path: Path) -> None:
+    (tmp_path / "a.bin").write_bytes(b"\0\1\2")
+    for name, words in (("none.txt", "there is no such file"), ("a.bin", "it holds no text")):
+        for given in (tmp_path / name, [tmp_path / name]):
+            with pytest.raises(InputRefused, match=f"{re.escape(str(tmp_path / name))}: {words}"):
+                function(given)
+    with pytest.raises(InputRefused, match="or read it and give its texts$"):
+        function(tmp_path / "a.bin")
+
+
+def test_a_folder_is_searched_and_files_without_text_are_counted(tmp_path: Path) -> None:
+    (tmp_path / "a.bin").write_bytes(b"\0\1\2")
+    (tmp_path / "b.txt").write_bytes(FILES["a.txt"])
+    with pytest.warns(UserWarning, match="^detect: 1 files of folders hold no text") as warned:
+        found = sanitize.detect(tmp_path)
+    assert warned[0].filename == __file__
+    assert found.select("file", "kind").rows() == [(str(tmp_path / "b.txt"), "EMAIL_ADDRESS")]

@@ -177,32 +177,22 @@ def _list_occurrences(
     """Print one row for each occurrence; with the file's name where several are searched."""
     import polars as pl
 
-    from sanitize.errors import InputRefused
     from sanitize.inspection.text_detection import detect
-    from sanitize.inspection.text_files import decode_text, list_text_files, read_bytes
+    from sanitize.inspection.text_files import read_file_texts
     from sanitize.storage.views.masks import mask_texts
 
-    files = list(list_text_files(inputs, include))
-    named_files = {str(local_path(path)) for path in inputs}
-    has_files = len(files) > 1 or files[0] not in named_files
+    read = read_file_texts(inputs, include)
+    files = [*read.texts, *read.without_text]
+    has_files = len(files) > 1 or files[0] not in {str(local_path(path)) for path in inputs}
     texts: list[str] = []
     file_names: list[str] = []
     line_numbers: list[int] = []
-    without_text: list[str] = []
-    for file in files:
-        raw = read_bytes(file)
-        try:
-            text = decode_text(file, raw).text
-        except InputRefused:
-            if file in named_files:
-                raise
-            without_text.append(file)
-            continue
+    for file, text in read.texts.items():
         parts = text.removesuffix("\n").split("\n") if lines else [text]
         texts += parts
         file_names += itertools.repeat(_display_name(file), len(parts))
         line_numbers += range(1, len(parts) + 1)
-    _note_unsearched(without_text)
+    _note_unsearched(read.without_text)
     found = detect(texts, plan=plan, values=True)
     if not reveal:
         found = found.with_columns(value=mask_texts(found["value"], found["kind"]))
@@ -225,9 +215,8 @@ def _list_occurrences(
                 print_json(row)
         else:
             rows = [(*row[:-1], f"{row[-1]:g}") for row in found.select(columns).iter_rows()]
-            searched = len(files) - len(without_text)
             place = (
-                f"{searched:,} {_pluralize_files(searched)}"
+                f"{len(read.texts):,} {_pluralize_files(len(read.texts))}"
                 if has_files
                 else _display_name(files[0])
             )
