@@ -7,6 +7,7 @@ why, which check was run, and in which written forms values of invented people s
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
@@ -57,10 +58,9 @@ def describe_recall(measured: MeasuredRecall | None, work: str = "WORK") -> Verd
     """What labels say about the share of each kind that was found; without labels, the command that
     measures it, for the private folder `work`."""
     by_kind = [
-        f"{kind} {scores.recall:.2f} ({scores.recall_interval[0]:.2f} to"
-        f" {scores.recall_interval[1]:.2f})"
+        f"{kind} {format_share(scores.recall, scores.recall_interval)}"
         for kind, scores in (measured.kinds.items() if measured else ())
-        if scores.recall is not None and scores.recall_interval is not None
+        if scores.recall is not None
     ]
     if measured is None or not by_kind:
         return VerdictLine(
@@ -73,6 +73,16 @@ def describe_recall(measured: MeasuredRecall | None, work: str = "WORK") -> Verd
     return VerdictLine(
         "recall", f"{', '.join(by_kind)}; 95 %, {rows}, scored on {measured.date}", "care"
     )
+
+
+def format_share(
+    share: float | None, interval: Sequence[float] | None, *, none: str = "not measured"
+) -> str:
+    """A share with two decimals and its interval, of which the ends are rounded outwards."""
+    if share is None or interval is None:
+        return none
+    low, high = math.floor(100 * interval[0]) / 100, math.ceil(100 * interval[1]) / 100
+    return f"{share:.2f} ({low:.2f} to {high:.2f})"
 
 
 def name_label_command(work: str) -> str:

@@ -27,6 +27,7 @@ import polars as pl
 from sanitize.array_types import F64, I64, Mask
 from sanitize.core.command_results import CommandResult, KindScores, MeasuredRecall
 from sanitize.core.table_rendering import SummaryTable
+from sanitize.core.verdict import format_share
 from sanitize.errors import UsageError, suggest_names
 from sanitize.inspection.capture_recapture import (
     SEVERAL_INDEX_ASSUMPTION,
@@ -42,7 +43,7 @@ from sanitize.kinds.kind import all_kinds, custom_kinds
 from sanitize.pipeline.manifest import find_date
 from sanitize.plans.detection_spec import read_custom_kinds
 from sanitize.plans.python_api import public_function
-from sanitize.reporting.confidence_intervals import format_share, wilson_interval
+from sanitize.reporting.confidence_intervals import wilson_interval
 from sanitize.storage.disk_errors import refuse_unwritable_path, translate_disk_errors
 from sanitize.storage.files import (
     describe_read_error,

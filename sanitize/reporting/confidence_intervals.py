@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 Z_95 = 1.959963984540054  # normal quantile of a two-sided 95 % interval
 
@@ -28,13 +27,3 @@ def _upper_end(share: float, trials: float, quantile: float) -> float:
     root = z2 + 2 - 1 / trials + 4 * share * (trials * (1 - share) - 1)
     end = 2 * trials * share + z2 + 1 + quantile * math.sqrt(max(root, 0.0))
     return min(1.0, max(share, end / (2 * (trials + z2))))
-
-
-def format_share(
-    share: float | None, interval: Sequence[float] | None, *, none: str = "not measured"
-) -> str:
-    """A share with two decimals and its interval, of which the ends are rounded outwards."""
-    if share is None or interval is None:
-        return none
-    low, high = math.floor(100 * interval[0]) / 100, math.ceil(100 * interval[1]) / 100
-    return f"{share:.2f} ({low:.2f} to {high:.2f})"

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from sanitize.core.table_rendering import escape_controls
+from sanitize.core.verdict import format_share
 
 
 def render_template(template: str, /, **variables: Any) -> str:
@@ -41,6 +42,7 @@ def load_template(template: str) -> Any:
         "n": format_number,
         "size": format_size,
         "share": _format_share,
+        "interval": functools.partial(format_share, none="–"),
         "yaml": _format_yaml,
     }
     return environment.get_template(template)

@@ -1,5 +1,6 @@
-"""Five corpora, of different shapes or for different plans, with their outputs, and the counts of
-an output: recounted from its shards and its private folder, row by row in plain Python."""
+"""Corpora of different shapes, for different plans or with labels, with their outputs, and the
+counts of an output: recounted from its shards and its private folder, row by row in plain
+Python."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ import sanitize
 from sanitize.cli.generated_mails import generate_mails
 from sanitize.pipeline import canaries
 from sanitize.plans.plan import load_plan
+from tests.reporting.label_recount import count_labels, label_sample
 from tests.support import read_rows, reference_words
 
 MAIL = (
@@ -104,31 +106,56 @@ def write_mails_of_users(folder: Path) -> tuple[Path, int]:
     return path, len(texts)
 
 
-# how to write a corpus; the plan with changes of it; the options of the run
-Corpus = tuple[Callable[[Path], tuple[Path, int]], str, list[str], dict[str, Any]]
-CORPORA: dict[str, Corpus] = {
-    "mails": (
+def write_mails_to_label(folder: Path) -> tuple[Path, int]:
+    """Texts with several addresses, with one, and without any."""
+    texts = [
+        "Nobody is named in this text.",
+        "Write to {0}@example.com, or to {0}@example.org.",
+        "Call 205-555-01{0}, or write to x{0}@example.net.",
+    ]
+    rows = [{"text": texts[no % 3].format(f"{no:02d}")} for no in range(36)]
+    path = folder / "mails.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path, len(rows)
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """How to write a corpus and how to sanitize it."""
+
+    write: Callable[[Path], tuple[Path, int]]  # returns the input and its number of records
+    plan: str
+    changes: Sequence[str] = ()  # of the plan
+    options: Mapping[str, Any] = field(default_factory=dict)  # of the run
+    is_labelled: bool = False  # a sample is labelled and scored, and the output made again
+
+
+CORPORA = {
+    "mails": Corpus(
         write_mails,
         "rmft",
         ['drop=[{use="exact_dup", body_only=true}]'],
         {"rows_per_shard": 20},
     ),
-    "chats": (write_chats, "redact", [], {"max_quarantine": 0.5}),
-    "table": (write_table, "surrogates", [], {"text_column": "note", "keep": ["server_ip"]}),
-    "words": (
+    "chats": Corpus(write_chats, "redact", options={"max_quarantine": 0.5}),
+    "table": Corpus(
+        write_table, "surrogates", options={"text_column": "note", "keep": ["server_ip"]}
+    ),
+    "words": Corpus(
         write_mails_of_users,
         "mask_words",
         ["blacklist.k=2", "blacklist.n=2", 'edit.0.reasons=["direct", "indirect"]'],
-        {},
     ),
-    "headers": (write_mails_of_users, "header_dedup", [], {}),
+    "headers": Corpus(write_mails_of_users, "header_dedup"),
+    "labels": Corpus(write_mails_to_label, "redact", is_labelled=True),
 }
 
 
 @dataclass(frozen=True)
 class Published:
     """An output, its private folder and the folder of its run, what was printed of it, the options
-    of its run, and its canary documents with their edits, which a run keeps nowhere."""
+    of its run, its labelled sample, and its canary documents with their edits, which a run keeps
+    nowhere."""
 
     source: Path
     out: Path
@@ -136,6 +163,7 @@ class Published:
     run: Path
     records: int
     options: Mapping[str, Any]
+    labels: Path | None
     plan_hash: str
     result: sanitize.RunResult
     summary: dict[str, Any]
@@ -146,9 +174,9 @@ class Published:
 
 def publish_corpus(name: str, folder: Path) -> Published:
     """The output of one of `CORPORA`, below `folder`."""
-    write, plan_name, changes, options = CORPORA[name]
-    path, records = write(folder)
-    plan = load_plan(plan_name, changes)
+    corpus = CORPORA[name]
+    path, records = corpus.write(folder)
+    plan, out, labels = load_plan(corpus.plan, corpus.changes), folder / "out", folder / "labels"
     planted: list[tuple[Sequence[str], Mapping[int, Sequence[Edit]]]] = []
     run_documents = canaries._run_pipeline
 
@@ -160,20 +188,24 @@ def publish_corpus(name: str, folder: Path) -> Published:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(canaries, "_run_pipeline", observe)
         patch.setattr(canaries, "_RESULTS", {})
-        result = sanitize.run(path, folder / "out", plan=plan, seed=1, workers=1, **options)
+        result = sanitize.run(path, out, plan=plan, seed=1, workers=1, **corpus.options)
+        if corpus.is_labelled:
+            label_sample(folder / "out.private", labels)
+            result = sanitize.run(path, out, plan=plan, seed=1, workers=1, **corpus.options)
     work = folder / "out.private"
     ((canary_texts, canary_edits),) = planted
     return Published(
         source=path,
-        out=folder / "out",
+        out=out,
         work=work,
         run=work / "runs" / result.run_hash,
         records=records,
-        options=options,
+        options=corpus.options,
+        labels=labels if corpus.is_labelled else None,
         plan_hash=plan.public_hash,
         result=result,
         summary=result.to_dict(),
-        verified=sanitize.verify(folder / "out", workers=1).to_dict(),
+        verified=sanitize.verify(out, workers=1).to_dict(),
         canary_texts=canary_texts,
         canary_edits=canary_edits,
     )
@@ -264,6 +296,11 @@ class Recount:
             for column, *steps in leaves
             for text in list_leaves(row[column], steps)
         ]
+
+    @cached_property
+    def measured(self) -> dict[str, Any] | None:
+        """What the summary says about the labels."""
+        return None if self.published.labels is None else count_labels(self.published.labels)
 
     # ---- columns and parts of plans
 

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 import sanitize
 from sanitize.kinds.kind import known_countries, list_kinds
 from sanitize.storage.files import file_sha256
+from tests.reporting import label_recount
 from tests.reporting.corpus_recount import Recount
 
 
@@ -103,6 +104,19 @@ def find_axis_labels(c: Recount, kind: str) -> list[object]:
     return [{f"{10**power // 1000}K" if power > 2 else str(10**power) for power in powers}]
 
 
+def show_scores(c: Recount, kind: str, name: str) -> list[object]:
+    """The precision or the recall of a kind by labels, and its interval."""
+    assert c.measured is not None
+    scores = c.measured["kinds"][kind]
+    return label_recount.show_share(scores[name], scores[f"{name}_interval"])
+
+
+def count_scored(c: Recount, kind: str, *names: str) -> int:
+    """The finds or spans of a kind that have labels."""
+    assert c.measured is not None
+    return sum(c.measured["kinds"][kind][name] for name in names)
+
+
 # what the segments of a bar are called, by the class of the segment
 OUTCOMES = {
     "kept": ("kept", "kept by plan"),
@@ -131,6 +145,7 @@ DONE, KINDS, RANKS = (
     "report / Rank and frequency",
 )
 WHERE, SHARDS = "report / Where the values occur", "shards, with rows, size and sha256"
+LABELS = "report / Precision and recall by labels"
 FACTS, DROPS = "report / Provenance", "report / Deduplication / Dropped documents"
 
 PLANS = "rmft|redact|surrogates|mask_words|header_dedup"
@@ -276,6 +291,20 @@ RECOUNTS: dict[str, Callable[..., list[object]]] = {
     "report / Deduplication / header_dedup, by header field / ([a-z-]+) / (.+) / #": (
         lambda c, field, column: [c.removals_by_field[field][column.removeprefix("whole ")]]
     ),
+    # ---- labels
+    f"{PAGES} / recall / {KIND} # [(]# to #[)]": lambda c, kind: show_scores(c, kind, "recall"),
+    f"{PAGES} / recall / # %": lambda c: ["95"],
+    f"(?:{PAGES} / recall|{LABELS}) / # labelled rows(?: of this corpus)?": lambda c: [
+        c.measured["labelled_rows"]
+    ],
+    f"(?:{PAGES} / recall|{LABELS}) / scored on #": lambda c: [label_recount.find_scoring_date()],
+    f"{LABELS} / # % intervals in brackets": lambda c: ["95"],
+    f"{LABELS} / {KIND} / (precision|recall) / # [(]# to #[)]": show_scores,
+    f"{LABELS} / {KIND} / judged finds / #": lambda c, kind: [count_scored(c, kind, "judged")],
+    f"{LABELS} / {KIND} / in passages / #": lambda c, kind: [
+        count_scored(c, kind, "found", "missed")
+    ],
+    f"{LABELS} / {KIND} / of these found / #": lambda c, kind: [count_scored(c, kind, "found")],
     # ---- files and settings
     "card / head / dataset_info / num_bytes: #": lambda c: [
         str(sum(path.stat().st_size for path in c.shards))

@@ -26,6 +26,7 @@ from tests.reporting.corpus_recount import (
     mask_text,
     publish_corpus,
 )
+from tests.reporting.label_recount import find_scoring_date
 from tests.reporting.place_recounts import RECOUNTS, find_recount, is_shown
 from tests.reporting.printed_places import (
     MASKED_SAMPLES,
@@ -101,13 +102,17 @@ def test_numbers_of_the_summary(published: Published, recount: Recount) -> None:
         "editor_reports": (
             [{"by_field": recount.removals_by_field}] if recount.removals_by_field else []
         ),
+        "measured": recount.measured,
     }
     assert recount.documents_in == published.records
     assert {
         path: number
         for path, number in list_numbers(published.summary)
         if path.split(".")[-1] not in MEASURED
-    } == flatten(counted)
+    } == pytest.approx(flatten(counted), rel=1e-6)
+    if recount.measured is not None:
+        assert published.summary["measured"]["date"] == find_scoring_date()
+        assert published.verified["measured"] == published.summary["measured"]
     # the stages have times and memory only, each of them
     for cost in published.summary["stages"].values():
         assert {*cost} <= MEASURED
@@ -146,6 +151,7 @@ def test_numbers_of_verify(published: Published, recount: Recount) -> None:
             "rows": recount.rows,
             "kept_originals": recount.checked_originals,
             "ambiguous_values": 0,
+            "measured": recount.measured,
             "passes": 1,  # so few terms fit in one
             "bytes_searched": {
                 "other files": sum(path.stat().st_size for path in recount.other_files),
@@ -161,7 +167,7 @@ def test_numbers_of_verify(published: Published, recount: Recount) -> None:
         for path in recount.shards
     ]
     assert 0 < beside < sum(map(sum, sizes))
-    assert printed == counted
+    assert printed == pytest.approx(counted, rel=1e-6)
 
 
 # ---- pages ----

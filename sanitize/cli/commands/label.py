@@ -153,7 +153,7 @@ def _format_sample(sample: LabelSample) -> str:
 
 
 def _format_scores(result: LabelScores) -> str:
-    from sanitize.reporting.confidence_intervals import format_share
+    from sanitize.core.verdict import format_share
 
     rows: list[tuple[Any, ...]] = [
         (
