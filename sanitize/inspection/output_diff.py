@@ -142,7 +142,10 @@ def diff(
                 reveal_output=reveal_output,
                 html=html,
             )
-        return replace(result, out="data in memory", work="")
+        documents = [
+            replace(one, source="data in memory" if one.source else "") for one in result.documents
+        ]
+        return replace(result, out="data in memory", work="", documents=documents)
     check_argument("diff", "out", out, Path | str)
     if plan is not None or options:
         raise UsageError(

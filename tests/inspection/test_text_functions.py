@@ -534,9 +534,9 @@ def test_the_command(console: Callable[..., tuple[int, str, str]], tmp_path: Pat
         "value": TEL,
         "score": 1.0,
     }
-    (tmp_path / "b.txt").write_bytes(b"\xff")
+    (tmp_path / "b.txt").write_bytes(b"\x00\x01\xff\x00")
     code, _, err = console("detect", tmp_path / "b.txt")
-    assert code == 3 and "expected a text in UTF-8" in err
+    assert code == 3 and "it holds no text" in err
     (tmp_path / "empty.txt").touch()
     assert "nothing of plan redact was found" in console("detect", tmp_path / "empty.txt")[1]
 

@@ -37,7 +37,7 @@ def make_rows() -> list[Row]:
 
 
 LEFT = {
-    "by": ZYQ,
+    "by": "[PERSON]",
     "mail": "[EMAIL_ADDRESS]",
     "phone": "[PHONE_NUMBER]",
     "note": "by [EMAIL_ADDRESS]",

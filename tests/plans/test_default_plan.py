@@ -45,6 +45,7 @@ def test_every_function_and_command_has_the_safe_default() -> None:
             if parameter is not None:
                 defaults[name] = parameter.default
     assert defaults.pop("run") is None and defaults.pop("stream") is None
+    assert defaults.pop("diff") is None  # a published output has its plan
     assert len(defaults) > 3 and set(defaults.values()) <= {"redact", inspect.Parameter.empty}
     action = (Path(__file__).parents[2] / "action.yml").read_text()
     assert "default: redact" in action and "rmft" not in action
