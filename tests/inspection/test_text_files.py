@@ -15,8 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sanitize.errors import InputRefused, UsageError
-from sanitize.inspection import text_files
-from sanitize.inspection.text_files import find_in_files, list_text_files, resolve_fail_kinds
+from sanitize.inspection import text_file_check
+from sanitize.inspection.text_file_check import find_in_files, resolve_fail_kinds
+from sanitize.inspection.text_files import list_text_files
 from sanitize.plans.plan import Plan, load_plan
 
 ANN, BOB, PHONE = "ann.roe@example.com", "bob@example.org", "212-555-0123"
@@ -54,9 +55,9 @@ def test_a_value_is_found_in_its_line_in_any_encoding(encoding: str, tmp_path: P
 def test_a_line_that_is_longer_than_a_piece_is_searched_at_every_cut(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(text_files, "_PIECE_BYTES", 100)
-    monkeypatch.setattr(text_files, "_OVERLAP", 80)
-    monkeypatch.setattr(text_files, "_FIRST_BYTES", 10)
+    monkeypatch.setattr(text_file_check, "_PIECE_BYTES", 100)
+    monkeypatch.setattr(text_file_check, "_OVERLAP", 80)
+    monkeypatch.setattr(text_file_check, "_FIRST_BYTES", 10)
     for shift in range(0, 60, 13):
         (tmp_path / "a.txt").write_text(
             "\n" + " " * shift + f'"{ANN}", "number {PHONE}", ' * 12 + f"\n{BOB}"
@@ -90,8 +91,8 @@ def test_pieces_of_a_file_change_nothing(
     expected = [(MAIL, len(numbers), sorted(set(numbers)))] if numbers else []
     with pytest.MonkeyPatch.context() as patch:
         for piece_bytes, first_bytes in ((1 << 20, 8192), (64, 3), (50, 70)):
-            patch.setattr(text_files, "_PIECE_BYTES", piece_bytes)
-            patch.setattr(text_files, "_FIRST_BYTES", first_bytes)
+            patch.setattr(text_file_check, "_PIECE_BYTES", piece_bytes)
+            patch.setattr(text_file_check, "_FIRST_BYTES", first_bytes)
             assert find(path) == expected
 
 

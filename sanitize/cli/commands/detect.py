@@ -97,7 +97,7 @@ def _check_files(
 ) -> None:
     """Print the occurrences by file and kind. Raises OccurrencesFound if there is one."""
     from sanitize.errors import OccurrencesFound
-    from sanitize.inspection.text_files import find_in_files, resolve_fail_kinds
+    from sanitize.inspection.text_file_check import find_in_files, resolve_fail_kinds
 
     kinds = resolve_fail_kinds(entries, plan)
     search = find_in_files(files, plan, kinds)
