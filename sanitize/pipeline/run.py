@@ -101,7 +101,8 @@ def run_plan(builder: IndexBuilder, planned: PlannedRun) -> RunResult:
     summary = summarize(state, inputs, checked_shards, canary_counts, ledger)
     publish_output(state, checked_shards, summary)
     costs = state.summarize_costs(started_at, state.index.counts.text_bytes)
-    return _build_result(summary, costs, changed=True, appended=state.summarize_append())
+    appended = state.summarize_append(checked_shards.shards.results)
+    return _build_result(summary, costs, changed=True, appended=appended)
 
 
 def _build_result(

@@ -10,7 +10,7 @@ import functools
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -25,7 +25,7 @@ from sanitize.pipeline.append import OutputIncrement
 from sanitize.pipeline.indexing import index_reuse
 from sanitize.pipeline.indexing.index_build import IndexBuilder
 from sanitize.pipeline.indexing.index_state import Index, IndexInputs, list_fields
-from sanitize.pipeline.run_results import AppendedFiles, RunCosts
+from sanitize.pipeline.run_results import AppendedFiles, RunCosts, ShardResult
 from sanitize.plans.plan import Plan, without_description
 from sanitize.plans.settings import DESCRIPTION_SETTINGS, flag_of
 from sanitize.stages import rewriting
@@ -422,17 +422,20 @@ class RunState(PlannedRun):
         """The files of a table in the run's folder, one per task."""
         return [self.folder.joinpath(*folder_names, f"{no:05d}.parquet") for no in self.task_nos]
 
-    def summarize_append(self) -> AppendedFiles | None:
-        """The numbers of new files, documents and shards in OUT; None if nothing was appended."""
+    def summarize_append(self, shards: Sequence[ShardResult]) -> AppendedFiles | None:
+        """The numbers of new files, documents and shards in OUT; None if nothing was appended.
+        `shards` are the results of all shards of OUT."""
         *earlier, last = self.output_increments
         if not earlier or last.number <= self.published_count:
             return None
         files = append.describe_increments(self.output_increments, self.index.increments)[-1][
             "input_count"
         ]
-        documents = self.index.documents.count - self.index.task_ranges[last.first_task][0]
+        new_shards = shards[last.first_task : last.end_task]
         return AppendedFiles(
-            files=files, documents=documents, shards=last.end_task - last.first_task
+            files=files,
+            documents=sum(shard.rows for shard in new_shards),
+            shards=len(new_shards),
         )
 
     def select_readable_documents(self) -> Documents:

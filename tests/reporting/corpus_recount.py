@@ -43,6 +43,7 @@ CANARY_FORMS = (
     "spelled out",
 )
 REQUIRED_FORMS = CANARY_FORMS[:4]
+SPLITS = ("train", "validation", "test")  # in the order of the output
 INVENTING_EDITORS = ("rmft", "pseudonymize")
 UNCHECKED_EDITORS = ("header_dedup",)  # it leaves values in bodies, so the check searches for none
 
@@ -119,6 +120,28 @@ def write_mails_to_label(folder: Path) -> tuple[Path, int]:
     return path, len(rows)
 
 
+def write_more_mails(folder: Path) -> tuple[Path, int]:
+    """Mails to append to those of `write_mails`, of which some occur there, and a record that
+    cannot be read."""
+    texts = generate_mails(40, 5)["text"].to_pylist()[25:]
+    path = folder / "more.jsonl"
+    path.write_text("".join(json.dumps({"text": text}) + "\n" for text in [*texts, MAIL]))
+    with path.open("a") as file:
+        file.write('{"text": broken\n')
+    return path, len(texts) + 2
+
+
+def write_splits(folder: Path) -> tuple[Path, int]:
+    """Texts in a train, a validation and a test split, of different sizes; the train split has two
+    shards."""
+    texts = [f"Write to {no:02d}@example.com, or call 205-555-01{no:02d}." for no in range(24)]
+    (folder / "splits").mkdir()
+    for name, split in zip(SPLITS, (texts[:15], texts[15:17], texts[17:]), strict=True):
+        rows = "".join(json.dumps({"text": text}) + "\n" for text in split)
+        (folder / "splits" / f"{name}.jsonl").write_text(rows)
+    return folder / "splits", len(texts)
+
+
 @dataclass(frozen=True)
 class Corpus:
     """How to write a corpus and how to sanitize it."""
@@ -127,6 +150,7 @@ class Corpus:
     plan: str
     changes: Sequence[str] = ()  # of the plan
     options: Mapping[str, Any] = field(default_factory=dict)  # of the run
+    write_more: Callable[[Path], tuple[Path, int]] | None = None  # appended to the output
     is_labelled: bool = False  # a sample is labelled and scored, and the output made again
 
 
@@ -147,6 +171,13 @@ CORPORA = {
         ["blacklist.k=2", "blacklist.n=2", 'edit.0.reasons=["direct", "indirect"]'],
     ),
     "headers": Corpus(write_mails_of_users, "header_dedup"),
+    "increments": Corpus(
+        write_mails,
+        "rmft",
+        options={"rows_per_shard": 20, "max_quarantine": 0.5},
+        write_more=write_more_mails,
+    ),
+    "splits": Corpus(write_splits, "redact", options={"rows_per_shard": 10}),
     "labels": Corpus(write_mails_to_label, "redact", is_labelled=True),
 }
 
@@ -157,11 +188,12 @@ class Published:
     of its run, its labelled sample, and its canary documents with their edits, which a run keeps
     nowhere."""
 
-    source: Path
+    sources: Sequence[Path]
     out: Path
     work: Path
     run: Path
     records: int
+    appended_records: int
     options: Mapping[str, Any]
     labels: Path | None
     plan_hash: str
@@ -176,6 +208,8 @@ def publish_corpus(name: str, folder: Path) -> Published:
     """The output of one of `CORPORA`, below `folder`."""
     corpus = CORPORA[name]
     path, records = corpus.write(folder)
+    appended_records = 0
+    sources = [path / f"{name}.jsonl" for name in SPLITS] if path.is_dir() else [path]
     plan, out, labels = load_plan(corpus.plan, corpus.changes), folder / "out", folder / "labels"
     planted: list[tuple[Sequence[str], Mapping[int, Sequence[Edit]]]] = []
     run_documents = canaries._run_pipeline
@@ -185,21 +219,31 @@ def publish_corpus(name: str, folder: Path) -> Published:
         planted.append((texts, edits))
         return edits
 
+    def sanitize_input(source: Path, **more: Any) -> sanitize.RunResult:
+        options = {"seed": 1, "workers": 1, **corpus.options, **more}
+        return sanitize.run(source, out, plan=plan, **options)
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(canaries, "_run_pipeline", observe)
         patch.setattr(canaries, "_RESULTS", {})
-        result = sanitize.run(path, out, plan=plan, seed=1, workers=1, **corpus.options)
+        result = sanitize_input(path)
+        if corpus.write_more is not None:
+            more_path, more_records = corpus.write_more(folder)
+            result = sanitize_input(more_path, append=True)
+            appended_records = more_records
+            sources, records = [*sources, more_path], records + more_records
         if corpus.is_labelled:
             label_sample(folder / "out.private", labels)
-            result = sanitize.run(path, out, plan=plan, seed=1, workers=1, **corpus.options)
+            result = sanitize_input(path)
     work = folder / "out.private"
     ((canary_texts, canary_edits),) = planted
     return Published(
-        source=path,
+        sources=sources,
         out=out,
         work=work,
         run=work / "runs" / result.run_hash,
         records=records,
+        appended_records=appended_records,
         options=corpus.options,
         labels=labels if corpus.is_labelled else None,
         plan_hash=plan.public_hash,
@@ -287,12 +331,21 @@ class Recount:
     @cached_property
     def texts(self) -> list[str]:
         """The texts that were searched: those of the columns in index.json."""
+        return self._list_texts(0)
+
+    @property
+    def new_texts(self) -> list[str]:
+        """The texts that the last run searched: of an append, those of the appended documents."""
+        appended = self.published.appended_records
+        return self._list_texts(self.published.records - appended if appended else 0)
+
+    def _list_texts(self, first_document: int) -> list[str]:
         leaves = json.loads((self.published.work / "index.json").read_text())["leaf_paths"]
         gone = {row["doc_no"] for row in self.quarantined}
         return [
             text
             for number, row in enumerate(read_rows(self.published.work / "documents"))
-            if number not in gone
+            if number >= first_document and number not in gone
             for column, *steps in leaves
             for text in list_leaves(row[column], steps)
         ]
@@ -301,6 +354,30 @@ class Recount:
     def measured(self) -> dict[str, Any] | None:
         """What the summary says about the labels."""
         return None if self.published.labels is None else count_labels(self.published.labels)
+
+    # ---- splits and increments
+
+    @cached_property
+    def splits(self) -> dict[str, Counter[str]]:
+        """Rows and bytes of the shards by split, which their names begin with."""
+        counts: dict[str, Counter[str]] = {}
+        for path in self.shards:
+            split = counts.setdefault(path.name.partition("-")[0], Counter())
+            split["rows"] += pq.read_metadata(path).num_rows
+            split["bytes"] += path.stat().st_size
+        return counts
+
+    @cached_property
+    def appended(self) -> dict[str, int] | None:
+        """What the last run added, if it appended to an output."""
+        if not self.published.appended_records:
+            return None
+        new_shards = [path for path in self.shards if "-b0002-" in path.name]
+        return {
+            "files": len(self.published.sources) - 1,
+            "documents": sum(pq.read_metadata(path).num_rows for path in new_shards),
+            "shards": len(new_shards),
+        }
 
     # ---- columns and parts of plans
 

@@ -45,8 +45,10 @@ def find_setting(c: Recount, name: str) -> int:
 
 
 def find_file(c: Recount, name: str) -> Path:
-    """An input (`input 1`) or a shard of the output."""
-    return c.published.source if name == "input 1" else c.published.out / name
+    """An input (such as `input 1`) or a shard of the output."""
+    if name.startswith("input "):
+        return c.published.sources[int(name.removeprefix("input ")) - 1]
+    return c.published.out / name
 
 
 def find_date(c: Recount) -> str:
@@ -306,10 +308,12 @@ RECOUNTS: dict[str, Callable[..., list[object]]] = {
     ],
     f"{LABELS} / {KIND} / of these found / #": lambda c, kind: [count_scored(c, kind, "found")],
     # ---- files and settings
-    "card / head / dataset_info / num_bytes: #": lambda c: [
-        str(sum(path.stat().st_size for path in c.shards))
+    "card / head / dataset_info / (\\w+) / num_bytes: #": lambda c, split: [
+        str(c.splits[split]["bytes"])
     ],
-    "card / head / dataset_info / num_examples: #": lambda c: [str(c.rows)],
+    "card / head / dataset_info / (\\w+) / num_examples: #": lambda c, split: [
+        str(c.splits[split]["rows"])
+    ],
     "card / head / size_categories / #": lambda c: ["n<1K" if c.rows < 1000 else "more"],
     f"{FACTS} / leak check / value / # files": lambda c: [c.checked_files],
     f"{FACTS} / shards / value / #": lambda c: [len(c.shards)],
@@ -322,7 +326,9 @@ RECOUNTS: dict[str, Callable[..., list[object]]] = {
     f"{FACTS} / (?:Inputs|{SHARDS}) / {ANY} / sha256 / #": lambda c, name: [
         file_sha256(find_file(c, name))
     ],
-    f"{FACTS} / Inputs / input \\d+ / file / input #": lambda c: [1],
+    f"{FACTS} / Inputs / input (\\d+) / file / input #": lambda c, no: [
+        range(1, len(c.published.sources) + 1)[int(no) - 1]
+    ],
     f"{FACTS} / documents per shard / value / #": lambda c: [find_setting(c, "rows_per_shard")],
     f"{FACTS} / largest document / value / #": lambda c: [
         show_size(find_setting(c, "max_doc_bytes"))

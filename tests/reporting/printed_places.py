@@ -22,7 +22,7 @@ NUMBER = re.compile(
 )
 # words with a digit that are no number: forms, files, kinds
 _NAMES = re.compile(
-    r"base(?:64|32(?:hex)?)|ASCII85|UTF-\d+|data/[a-z]+-\d{5}-of-\d{5}[.]parquet|X500_NAME|IPv[46]|sha256"
+    r"base(?:64|32(?:hex)?)|ASCII85|UTF-\d+|data/[a-z]+-(?:b\d{4}-)?\d{5}-of-\d{5}[.]parquet|X500_NAME|IPv[46]|sha256"
 )
 # sections with cells that are texts: those of invented people are read as a whole, those of the
 # corpus are masked and have no numbers
@@ -77,11 +77,15 @@ def find_summary_places(text: str) -> list[Place]:
 def find_card_places(text: str) -> list[Place]:
     """The places of the card: its head line by line, then sentences, items and tables."""
     _, head, body = text.split("---\n", 2)
-    key, places = "", []
+    path, places = ("card", "head"), list[Place]()
     for line in head.splitlines():
+        text = line.strip().removeprefix("- ")
+        name, _, value = text.partition(": ")
         if not line.startswith(("-", " ")):
-            key = line.partition(":")[0]
-        places.append(Place(("card", "head", key), line.strip().removeprefix("- ")))
+            path = ("card", "head", name.removesuffix(":"))
+        elif name == "name":  # of a column or a split
+            path = (*path[:3], value)
+        places.append(Place(path, text))
     heading, header = "", list[str]()
     for line in body.splitlines():
         cells = [cell.strip() for cell in line.split("|")[1:-1]]

@@ -96,13 +96,19 @@ def test_numbers_of_the_summary(published: Published, recount: Recount) -> None:
             "ambiguous_values": 0,
         },
         "canaries": recount.canaries,
-        "text_bytes": sum(len(text.encode()) for text in recount.texts),
+        "text_bytes": sum(len(text.encode()) for text in recount.new_texts),
         "kept_values": [{"values": count} for count in recount.kept_cells.values()],
         "blacklist": recount.blacklist,
         "editor_reports": (
             [{"by_field": recount.removals_by_field}] if recount.removals_by_field else []
         ),
         "measured": recount.measured,
+        "splits": (
+            {name: counts["rows"] for name, counts in recount.splits.items()}
+            if len(recount.splits) > 1
+            else {}
+        ),
+        "appended": recount.appended,
     }
     assert recount.documents_in == published.records
     assert {
