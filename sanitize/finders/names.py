@@ -120,7 +120,12 @@ class Names(Finder):
                     np.concatenate((stop, owner_end, prose.end)),
                 ),
             )
-            prose = _drop_parts(prose, tagged)
+            prose = _drop_parts(
+                prose,
+                tagged,
+                np.concatenate((covered_start, start, owner_start, east_asian.start)),
+                np.concatenate((covered_end, stop, owner_end, east_asian.end)),
+            )
             for more_start, more_end, more_score in (owners, prose, east_asian, tagged):
                 taken_start, taken_end = (
                     np.append(covered_start, start),
@@ -304,12 +309,28 @@ def _find_tagged_names(buffers: TextBuffers, known_start: I64, known_end: I64) -
     return ScoredSpans(start, end, np.full(len(start), TAGGED_SCORE))
 
 
-def _drop_parts(names: ScoredSpans, longer: ScoredSpans) -> ScoredSpans:
-    """Returns the names without those that lie in a longer one of `longer`."""
+def _drop_parts(
+    names: ScoredSpans, longer: ScoredSpans, taken_start: I64, taken_end: I64
+) -> ScoredSpans:
+    """Returns the names without those that lie in a longer one of `longer` that is reported: one
+    that overlaps nothing taken, and no other name than its parts."""
+    is_free = ~overlaps_any(longer.start, longer.end, taken_start, taken_end)
+    free = _select(longer, is_free)
+    others = _select(names, ~_is_part(names, free))
+    reported = _select(free, ~overlaps_any(free.start, free.end, others.start, others.end))
+    return _select(names, ~_is_part(names, reported))
+
+
+def _is_part(names: ScoredSpans, longer: ScoredSpans) -> Mask:
+    """True for names that lie in a longer one; `longer` ascends."""
     row = np.searchsorted(longer.end, names.end)
     start, end = (np.append(column, np.int64(1) << 62) for column in (longer.start, longer.end))
-    is_part = (start[row] <= names.start) & (end[row] - start[row] > names.end - names.start)
-    return ScoredSpans(names.start[~is_part], names.end[~is_part], names.score[~is_part])
+    is_part: Mask = (start[row] <= names.start) & (end[row] - start[row] > names.end - names.start)
+    return is_part
+
+
+def _select(spans: ScoredSpans, rows: Mask) -> ScoredSpans:
+    return ScoredSpans(spans.start[rows], spans.end[rows], spans.score[rows])
 
 
 def _find_contacts(buffers: TextBuffers, found: pl.DataFrame) -> tuple[I64, I64]:

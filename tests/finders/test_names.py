@@ -404,9 +404,11 @@ def test_the_tagger_finds_names_that_no_list_has(text: str, expected: list[str])
     ("spans", "longer", "left"),
     [
         ([(3, 6)], [(0, 9)], []),
+        ([(0, 4)], [(0, 24)], [(0, 4)]),  # the longer name overlaps what another kind has taken
+        ([(0, 4), (6, 12)], [(0, 9)], [(0, 4), (6, 12)]),  # or a name that goes beyond it
         ([(0, 9)], [(0, 9)], [(0, 9)]),
         ([(0, 9)], [(3, 6)], [(0, 9)]),
-        ([(0, 5), (6, 9), (12, 15)], [(4, 9), (10, 11)], [(0, 5), (12, 15)]),
+        ([(0, 5), (6, 9), (12, 15)], [(5, 9), (10, 11)], [(0, 5), (12, 15)]),
         ([(3, 6)], [], [(3, 6)]),
         ([], [(3, 6)], []),
     ],
@@ -418,8 +420,19 @@ def test_parts_of_longer_names_are_dropped(
         start, end = np.array(rows, np.int64).reshape(-1, 2).T
         return ScoredSpans(start, end, np.ones(len(rows)))
 
-    found = names._drop_parts(build(spans), build(longer))
+    taken = np.array([20]), np.array([30])
+    found = names._drop_parts(build(spans), build(longer), *taken)
     assert list(zip(found.start.tolist(), found.end.tolist(), strict=True)) == left
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("Contact: Anna, Tarevko@example.com", "Anna"),
+    ],
+)
+def test_a_name_beside_an_address_that_the_tagger_joins_stays_found(text: str, name: str) -> None:
+    assert find_names(text) == [name]
 
 
 def test_names_are_linked_to_similar_addresses() -> None:
