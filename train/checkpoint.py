@@ -76,12 +76,13 @@ def _save_model(model: Any, path: Path, dtype: str) -> None:
     """Write a model, its weights in floating point in `dtype`."""
     import torch
 
-    cast: dict[int, Any] = {}  # by address: tied weights stay one tensor
+    cast: dict[object, Any] = {}  # by place in memory: tied weights stay one tensor
     weights = model.state_dict()
     for name, value in weights.items():
         is_float = value.is_floating_point()
+        place = (value.data_ptr(), value.shape, value.stride()) if value.numel() else name
         weights[name] = cast.setdefault(
-            value.data_ptr(), value.to(getattr(torch, dtype)) if is_float else value
+            place, value.to(getattr(torch, dtype)) if is_float else value
         )
     model.save_pretrained(path, state_dict=weights)
     config = read_json(path / "config.json")

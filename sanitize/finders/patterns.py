@@ -87,8 +87,9 @@ _CONTEXT_BYTES_BEFORE, _CONTEXT_BYTES_AFTER = 48, 16  # bytes of context on eith
 _BEHIND_LABELS, _WHOLE, _TOKENS, _LABELLED, _EMBEDDED = range(5)
 _LANDMARK_BYTES = 24  # on either side of the run of an anchor: what a landmark may match there
 _MAX_BYTES_BEHIND_LABEL = 160
-# on either side of what a plain reading decodes: more than a value and what decides about it
-_BYTES_BESIDE_DECODED = 2048
+# on either side of what a plain reading decodes: more than a value, of which private keys and
+# tokens are the longest, and what decides about it
+_BYTES_BESIDE_DECODED = 1 << 14
 _KINDS_PER_THREAD = 10  # each has up to three patterns, and a thread keeps 32
 _LESS_THAN, _GREATER_THAN = ord("<"), ord(">")
 

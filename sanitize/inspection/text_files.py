@@ -90,7 +90,7 @@ def list_text_files(paths: Sequence[str], include: Sequence[str] = ()) -> dict[s
 
 def read_file_texts(paths: Sequence[str], include: Sequence[str] = ()) -> FileTexts:
     """The texts of the files of `list_text_files`, each file as one text. Raises InputRefused for a
-    file that cannot be read, and for a named one that holds no text."""
+    file that cannot be read, for a named one that holds no text, and if none of them holds one."""
     named = {str(require_local_path(path)) for path in paths}
     found = FileTexts({}, [])
     for file in list_text_files(paths, include):
@@ -101,6 +101,8 @@ def read_file_texts(paths: Sequence[str], include: Sequence[str] = ()) -> FileTe
             if file in named:
                 raise
             found.without_text.append(file)
+    if found.without_text and not found.texts:
+        raise refuse_file(found.without_text[0], "it holds no text, and no other file does")
     return found
 
 
@@ -124,9 +126,9 @@ def decode_text(name: str, raw: bytes) -> FileText:
     try:
         found = FileText(raw[len(mark) :].decode(encoding), mark, encoding)
     except UnicodeDecodeError:
-        if b"\0" in raw or mark:
+        if b"\0" in raw or encoding != "utf-8":
             raise refuse_file(name, "it holds no text") from None
-        guessed = decode_with_guess(raw)
+        guessed = decode_with_guess(raw[len(mark) :])
         if guessed is None:
             raise refuse_file(name, REASONS["not_utf8"]) from None
         found = FileText(guessed, is_guessed=True)

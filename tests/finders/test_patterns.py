@@ -984,6 +984,14 @@ def _to_full_width(value: str) -> str:
     return "".join(chr(ord(sign) + 0xFEE0) if sign > " " else sign for sign in value)
 
 
+def test_a_long_key_with_a_hidden_character_is_found_whole() -> None:
+    lines = "\n".join("MIIEpAIBAAKCAQEA" * 4 for _ in range(90))
+    key = f"-----BEGIN RSA PRIVATE KEY-----\n{lines}\n-----END RSA PRIVATE KEY-----"
+    for at in (3000, len(key) - 40):
+        spelling = key[:at] + "\u200b" + key[at:]
+        assert [found for _, found, _ in _find_with_ids(f"key:\n{spelling}\n")] == [spelling]
+
+
 @pytest.mark.parametrize(("kind", "value", "around"), _HIDDEN_VALUES)
 def test_values_with_hidden_characters_are_found_as_the_plain_value(
     kind: str, value: str, around: str

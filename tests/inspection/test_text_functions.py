@@ -537,6 +537,13 @@ def test_the_command(console: Callable[..., tuple[int, str, str]], tmp_path: Pat
     (tmp_path / "b.txt").write_bytes(b"\x00\x01\xff\x00")
     code, _, err = console("detect", tmp_path / "b.txt")
     assert code == 3 and "it holds no text" in err
+    (tmp_path / "only").mkdir()
+    (tmp_path / "only" / "b.bin").write_bytes(b"\x00\x01\xff\x00")
+    code, _, err = console("detect", tmp_path / "only")
+    assert code == 3 and "and no other file does" in err
+    (tmp_path / "mixed.txt").write_bytes(b"\xef\xbb\xbf" + f"mail {MAIL} caf\xe9".encode("latin-1"))
+    code, out, _ = console("detect", tmp_path / "mixed.txt", "--reveal")
+    assert code == 0 and MAIL in out
     (tmp_path / "empty.txt").touch()
     assert "nothing of plan redact was found" in console("detect", tmp_path / "empty.txt")[1]
 

@@ -12,6 +12,7 @@ import torch
 
 from sanitize import train
 from sanitize.errors import InputRefused, UsageError
+from sanitize.train import checkpoint
 from sanitize.train.model import (
     add_neftune_noise,
     build_model,
@@ -256,3 +257,28 @@ def test_classify_trains_the_last_layer_and_the_head(
     )
     with pytest.raises(InputRefused, match="two or more"):
         train.fit(settings, tmp_path / "other")
+
+
+def test_tensors_at_one_address_are_one_only_if_they_have_one_shape(tmp_path: Path) -> None:
+    """Empty tensors all have the address 0, and a view has that of its tensor."""
+    whole = torch.arange(6.0).reshape(2, 3)
+    state = {
+        "tied": whole, "again": whole, "view": whole[:1],
+        "no_rows": torch.empty(0, 3), "no_columns": torch.empty(0, 5),
+    }  # fmt: skip
+
+    class Recorder:
+        written: dict[str, torch.Tensor]
+
+        def state_dict(self) -> dict[str, torch.Tensor]:
+            return dict(state)
+
+        def save_pretrained(self, path: Path, state_dict: dict[str, torch.Tensor]) -> None:
+            self.written = state_dict
+
+    model = Recorder()
+    checkpoint._save_model(model, tmp_path, "bfloat16")
+    assert {name: value.shape for name, value in model.written.items()} == {
+        name: value.shape for name, value in state.items()
+    }
+    assert model.written["tied"] is model.written["again"]
