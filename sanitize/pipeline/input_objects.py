@@ -154,8 +154,16 @@ def _restore_record(clean: Any, given: Any) -> Any:
 def _read_pandas(function: str, frame: Any) -> pl.DataFrame:
     """The columns of a pandas DataFrame, and levels of its index that hold numbers.
 
-    Raises UsageError for a column that holds values of several types, and for an index of texts.
+    Raises UsageError for a column that holds values of several types, for two columns whose names
+    are the same as texts (1 and "1"), and for an index of texts.
     """
+    names = list(map(str, frame.columns))
+    if len(set(names)) < len(names):
+        second = next(at for at, name in enumerate(names) if name in names[:at])
+        raise UsageError(
+            f"{function}: columns {names.index(names[second])} and {second} (from 0) of the frame"
+            " have the same name as a text; rename one of them"
+        )
     for level in range(frame.index.nlevels):
         values = frame.index.get_level_values(level)
         if values.dtype.kind not in "biufmM" or says_number(str(values.name)):
@@ -169,7 +177,7 @@ def _read_pandas(function: str, frame: Any) -> pl.DataFrame:
         if values.dtype.kind in "iuf" and type(values).__name__ != "RangeIndex":
             # searched as a column of numbers
             name = f"index {level}"
-            while name in frame.columns:
+            while name in names:
                 name += "_"
             columns[name] = pl.Series(values.to_numpy())
     for name in frame.columns:

@@ -270,3 +270,14 @@ def test_a_folder_is_searched_and_files_without_text_are_counted(tmp_path: Path)
         found = sanitize.detect(tmp_path)
     assert warned[0].filename == __file__
     assert found.select("file", "kind").rows() == [(str(tmp_path / "b.txt"), "EMAIL_ADDRESS")]
+
+
+@pytest.mark.parametrize("function", [sanitize.detect, sanitize.redact, sanitize.run])
+def test_columns_of_pandas_with_one_name_as_texts_are_refused(
+    function: Callable[..., Any],
+) -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"n": [1], 1: ["ann@example.org"], "1": ["a"]})
+    with pytest.raises(UsageError, match=f"^{function.__name__}: columns 1 and 2 "):
+        function(frame)
+    assert sanitize.redact(frame[["n", 1]])[1].to_list() == ["[EMAIL_ADDRESS]"]
