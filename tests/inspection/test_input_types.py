@@ -281,3 +281,14 @@ def test_columns_of_pandas_with_one_name_as_texts_are_refused(
     with pytest.raises(UsageError, match=f"^{function.__name__}: columns 1 and 2 "):
         function(frame)
     assert sanitize.redact(frame[["n", 1]])[1].to_list() == ["[EMAIL_ADDRESS]"]
+
+
+def test_columns_named_as_internal_ones_are_searched() -> None:
+    names = ["doc_id", "doc_no", "doc_no_"]
+    frame = pl.DataFrame({name: [f"{name[-2]}@example.org"] * 2 for name in names})
+    found = sanitize.detect(frame, plan="redact", values=True)
+    assert found.select("text_index", "column", "value").rows() == [
+        (row, name, f"{name[-2]}@example.org") for row in range(2) for name in sorted(names)
+    ]
+    nested = sanitize.detect([{"doc_id": {"a": "ann@example.org"}}], text_column="doc_id.a")
+    assert nested["column"].to_list() == ["doc_id.a"]
