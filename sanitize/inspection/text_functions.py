@@ -50,6 +50,7 @@ from sanitize.pipeline.input_objects import (
     read_object,
     read_texts,
     restore_records,
+    restore_sequence,
 )
 from sanitize.pipeline.streaming.record_batches import ArrowBatch, DictBatch, Row
 from sanitize.pipeline.streaming.sources_and_sinks import (
@@ -114,7 +115,7 @@ def redact(
         return given_object.restore(_redact_object(given_object.data, chosen, settings))
     if paths := list_paths("redact", texts):
         contents = _redact_files(paths, chosen, settings)
-        return type(texts)(contents) if isinstance(texts, list | tuple) else contents[0]
+        return restore_sequence(contents, texts) if isinstance(texts, list | tuple) else contents[0]
     given = next((name for name in options if name not in ("seed", "key")), None)
     if given is not None:
         raise UsageError(
@@ -134,7 +135,7 @@ def redact(
         clean_texts = clean_texts if is_enum else _cast_texts(clean_texts, texts)
         return clean_texts.alias(texts.name)
     if isinstance(texts, list | tuple):
-        return type(texts)(clean_texts.to_list())
+        return restore_sequence(clean_texts.to_list(), texts)
     return (
         clean_texts.to_arrow().cast(texts.type)
         if isinstance(texts, pa.Array | pa.ChunkedArray)
@@ -349,8 +350,9 @@ def rewrite_records(
             raise
         if isinstance(records, pa.Table):
             return _rewrite_by_run(records, plan, settings)
-        table, result = _rewrite_by_run(records_to_table(records), plan, settings)
-        return restore_records(table, records), result
+        table = records_to_table(records)
+        clean, result = _rewrite_by_run(table, plan, settings)
+        return restore_records(clean, table, records), result
     return _rewrite_by_stream(records, stream_plan, settings, describe)
 
 

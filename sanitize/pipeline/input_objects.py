@@ -53,7 +53,9 @@ def read_object(function: str, given: Any) -> InputObject:
                     " expected a dictionary like the first"
                 )
         table = records_to_table(given)
-        return InputObject(table, lambda clean: type(given)(restore_records(clean, given)))
+        return InputObject(
+            table, lambda clean: restore_sequence(restore_records(clean, table, given), given)
+        )
     return InputObject(given, lambda clean: clean)
 
 
@@ -127,28 +129,42 @@ def read_texts(function: str, texts: Any, expected: str = TEXTS) -> pl.Series:
     return column.cast(pl.String).alias("text")
 
 
-def restore_records(table: pa.Table, given: Sequence[Any]) -> list[Any]:
-    """The rows of a table as the records that they were, if none is missing; else as records with
-    all fields."""
-    rows = table.to_pylist()
+def restore_sequence(values: list[Any], given: Sequence[Any]) -> Any:
+    """The values as the list or tuple that was given; as a plain tuple for a named one, whose type
+    takes its values one by one."""
+    if isinstance(given, tuple):
+        return tuple(values)
+    return type(given)(values)  # type: ignore[call-arg]
+
+
+def restore_records(clean: pa.Table, table: pa.Table, given: Sequence[Any]) -> list[Any]:
+    """The rows of a table, which was `table` before it was rewritten, as the records that they
+    were, if none is missing; else as records with all fields."""
+    rows = clean.to_pylist()
     if len(rows) != len(given):
         return list(rows)
-    return [_restore_record(*one) for one in zip(rows, given, strict=True)]
+    return [_restore_value(*one) for one in zip(rows, table.to_pylist(), given, strict=True)]
 
 
-def _restore_record(clean: Any, given: Any) -> Any:
-    """A record of a table in the form that it had: without fields that it lacks, and values of
-    columns of several types, which are JSON in a table, as they were."""
+def _restore_value(clean: Any, stored: Any, given: Any) -> Any:
+    """A value of a table in the form that it had: without fields that it lacks, and values of
+    columns of several types, which were stored as JSON, as they were; what is no JSON any more,
+    such as a label for a number, as a text."""
     if isinstance(given, dict) and isinstance(clean, dict):
         return {
-            name: _restore_record(clean[name], value)
+            name: _restore_value(clean[name], stored[name], value)
             for name, value in given.items()
             if name in clean
         }
     if isinstance(given, list) and isinstance(clean, list):
-        return [_restore_record(*one) for one in zip(clean, given, strict=True)]
-    is_json = isinstance(clean, str) and not isinstance(given, str | None)
-    return json.loads(clean) if is_json else clean
+        return [_restore_value(*one) for one in zip(clean, stored, given, strict=True)]
+    is_json = isinstance(stored, str) and not isinstance(given, str | None)
+    if is_json and isinstance(clean, str):
+        try:
+            return json.loads(clean)
+        except ValueError:
+            return clean
+    return clean
 
 
 def _read_pandas(function: str, frame: Any) -> pl.DataFrame:

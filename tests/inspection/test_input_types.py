@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import polars as pl
 import pyarrow as pa
@@ -292,3 +292,35 @@ def test_columns_named_as_internal_ones_are_searched() -> None:
     ]
     nested = sanitize.detect([{"doc_id": {"a": "ann@example.org"}}], text_column="doc_id.a")
     assert nested["column"].to_list() == ["doc_id.a"]
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        (["call me", 2055550142], ["call me", "[PHONE_NUMBER]"]),
+        (["ann@example.org", 7, None, True], ["[EMAIL_ADDRESS]", 7, None, True]),
+        ([["ann@example.org"], {"a": 7}], [["[EMAIL_ADDRESS]"], {"a": 7}]),
+        (["7", 7], ["7", 7]),  # a text stays a text
+    ],
+)
+def test_values_of_several_types_keep_theirs(values: list[Any], expected: list[Any]) -> None:
+    records = [{"phone": value, "text": "a"} for value in values]
+    assert [one["phone"] for one in sanitize.redact(records)] == expected
+
+
+@pytest.mark.filterwarnings("ignore:not in the result")
+def test_a_code_for_a_number_is_a_text() -> None:
+    (clean,) = sanitize.run([{"user_id": 5, "text": "mail ann@example.org"}], plan="redact")
+    assert isinstance(clean["user_id"], str) and clean["user_id"] != "5"
+    assert clean["text"] == "mail [EMAIL_ADDRESS]"
+
+
+class Pair(NamedTuple):
+    first: Any
+    second: Any
+
+
+def test_a_named_tuple_comes_back_as_a_tuple() -> None:
+    assert sanitize.redact(Pair("ann@example.org", "a")) == ("[EMAIL_ADDRESS]", "a")
+    records = Pair({"text": "ann@example.org"}, {"text": "a"})
+    assert sanitize.redact(records) == ({"text": "[EMAIL_ADDRESS]"}, {"text": "a"})
