@@ -44,18 +44,12 @@ def read_object(function: str, given: Any) -> InputObject:
         frame = _read_pandas(function, given)
         return InputObject(frame, lambda clean: _restore_pandas(given, frame, clean))
     if kind == RECORDS:
-        from sanitize.pipeline.streaming.sources_and_sinks import records_to_table
-
-        for position, record in enumerate(given):
-            if not isinstance(record, Mapping):
-                raise UsageError(
-                    f"{function}: record {position} (from 0) is of type {type(record).__name__};"
-                    " expected a dictionary like the first"
-                )
-        table = records_to_table(given)
+        table = _read_records(function, given)
         return InputObject(
             table, lambda clean: restore_sequence(restore_records(clean, table, given), given)
         )
+    if kind == "Table" and len(set(given.column_names)) < given.num_columns:
+        raise UsageError(f"{function}: two columns have the same name; rename one of them")
     return InputObject(given, lambda clean: clean)
 
 
@@ -103,22 +97,27 @@ def read_texts(function: str, texts: Any, expected: str = TEXTS) -> pl.Series:
         try:
             return pl.Series("text", list(texts), dtype=pl.String)
         except (UnicodeEncodeError, pl.exceptions.PolarsError):
-            raise UsageError(
-                f"{function}: a text holds a lone surrogate, which is no Unicode character;"
-                " replace it"
-            ) from None
+            raise _build_surrogate_error(function) from None
     is_column = (
         isinstance(texts, pl.Series)
         or hasattr(texts, "__arrow_c_array__")
         or hasattr(texts, "__arrow_c_stream__")
     )
-    column = (
-        texts
-        if isinstance(texts, pl.Series)
-        else pl.Series(texts)
-        if is_column or hasattr(texts, "to_numpy")
-        else None
-    )
+    try:
+        column = (
+            texts
+            if isinstance(texts, pl.Series)
+            else pl.Series(texts)
+            if is_column or hasattr(texts, "to_numpy")
+            else None
+        )
+    except UnicodeEncodeError:
+        raise _build_surrogate_error(function) from None
+    except (pa.ArrowException, pl.exceptions.PolarsError, TypeError, ValueError):
+        raise UsageError(
+            f"{function}: texts is a {type(texts).__name__} that holds values of several types, or"
+            f" of a type that Arrow does not have; expected {expected}"
+        ) from None
     if column is None or not (
         column.dtype in (pl.String, pl.Categorical, pl.Null) or isinstance(column.dtype, pl.Enum)
     ):
@@ -127,6 +126,12 @@ def read_texts(function: str, texts: Any, expected: str = TEXTS) -> pl.Series:
         )
         raise UsageError(f"{function}: texts is of type {found}; expected {expected}")
     return column.cast(pl.String).alias("text")
+
+
+def _build_surrogate_error(function: str, place: str = "a text") -> UsageError:
+    return UsageError(
+        f"{function}: {place} holds a lone surrogate, which is no Unicode character; replace it"
+    )
 
 
 def restore_sequence(values: list[Any], given: Sequence[Any]) -> Any:
@@ -165,6 +170,33 @@ def _restore_value(clean: Any, stored: Any, given: Any) -> Any:
         except ValueError:
             return clean
     return clean
+
+
+def _read_records(function: str, records: Sequence[Any]) -> pa.Table:
+    """The table of records. Raises UsageError for what is no dictionary, names of fields that are
+    no texts, and values that neither Arrow nor JSON holds."""
+    from sanitize.pipeline.streaming.sources_and_sinks import records_to_table
+
+    for position, record in enumerate(records):
+        if not isinstance(record, Mapping):
+            raise UsageError(
+                f"{function}: record {position} (from 0) is of type {type(record).__name__};"
+                " expected a dictionary like the first"
+            )
+        if unnamed := [name for name in record if not isinstance(name, str)]:
+            raise UsageError(
+                f"{function}: record {position} (from 0) has a field whose name is of type"
+                f" {type(unnamed[0]).__name__}; expected a text"
+            )
+    try:
+        return records_to_table(records)
+    except UnicodeEncodeError:
+        raise _build_surrogate_error(function, "a text or the name of a field") from None
+    except TypeError:
+        raise UsageError(
+            f"{function}: the records have a column of values of several types, of which one has no"
+            " form in JSON, such as a date; expected one type in a column"
+        ) from None
 
 
 def _read_pandas(function: str, frame: Any) -> pl.DataFrame:

@@ -9,6 +9,7 @@ import io
 import json
 import re
 from collections.abc import Callable, Mapping
+from datetime import date
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -243,6 +244,8 @@ def test_a_row_that_a_run_drops_is_missing_in_the_type_given() -> None:
         (lambda: sanitize.redact([{"text": "a"}, "b"]), "redact: record 1 (from 0) is of type str"),
         (lambda: sanitize.explain([{"text": "a"}, 3]), "explain: record 1 (from 0) is of type int"),
         (lambda: sanitize.diff(pa.table([["a"], ["b"]], ["t", "t"])), "diff: two columns"),
+        (lambda: sanitize.detect(pa.table([["a"], ["b"]], ["t", "t"])), "detect: two columns"),
+        (lambda: sanitize.redact(pa.table([["a"], ["b"]], ["t", "t"])), "redact: two columns"),
         (lambda: sanitize.run(pl.DataFrame({"o": [object()]})), "run: column o holds Python"),
         (lambda: sanitize.detect(pl.DataFrame({"o": [object()]})), "detect: column o holds Python"),
     ],
@@ -324,3 +327,31 @@ def test_a_named_tuple_comes_back_as_a_tuple() -> None:
     assert sanitize.redact(Pair("ann@example.org", "a")) == ("[EMAIL_ADDRESS]", "a")
     records = Pair({"text": "ann@example.org"}, {"text": "a"})
     assert sanitize.redact(records) == ({"text": "[EMAIL_ADDRESS]"}, {"text": "a"})
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ([{"a": "b"}, {1: "b"}], "record 1 (from 0) has a field whose name is of type int"),
+        ([{"text": "\ud800"}], "a text or the name of a field holds a lone surrogate"),
+        ([{"text": ["\ud800", 3]}], "a text or the name of a field holds a lone surrogate"),
+        ([{"\ud800": "a"}], "a text or the name of a field holds a lone surrogate"),
+        ([{"x": "a"}, {"x": date(2020, 1, 2)}], "the records have a column of values of several"),
+    ],
+)
+@pytest.mark.parametrize("function", [sanitize.detect, sanitize.redact, sanitize.run])
+def test_records_that_are_no_columns_are_refused(
+    function: Callable[..., Any], data: list[Any], message: str
+) -> None:
+    with pytest.raises(UsageError, match="^" + re.escape(f"{function.__name__}: {message}")):
+        function(data)
+
+
+@pytest.mark.parametrize("function", [sanitize.detect, sanitize.redact])
+def test_a_series_of_pandas_that_is_no_column_of_texts_is_refused(
+    function: Callable[..., Any],
+) -> None:
+    pandas = pytest.importorskip("pandas")
+    for values, message in ((["\ud800"], "a text holds a lone"), (["a", 3], "texts is a Series")):
+        with pytest.raises(UsageError, match=f"^{function.__name__}: {message}"):
+            function(pandas.Series(values, dtype=object))
