@@ -195,15 +195,17 @@ def _redact_table(table: pa.Table, plan: Plan, settings: Settings) -> pa.Table:
 
 
 def restore_types(clean: pa.Table, given: pa.Table) -> pa.Table:
-    """A rewritten table with the types that its columns had."""
-    fields = [given.schema.field(name) for name in clean.column_names]
-    columns = [
-        given.column(one.name)
-        if pa.types.is_null(one.type)
-        else restore_type(clean.column(one.name), one.type)
-        for one in fields
-    ]
-    return pa.table(columns, [one.name for one in fields])
+    """A rewritten table with the types that its columns had; codes for numbers are strings."""
+    columns = dict[str, pa.ChunkedArray]()
+    for name, column in zip(clean.column_names, clean.columns, strict=True):
+        data_type = given.schema.field(name).type
+        is_coded = pa.types.is_primitive(data_type) and not pa.types.is_primitive(column.type)
+        columns[name] = (
+            given.column(name)
+            if pa.types.is_null(data_type)
+            else restore_type(column, pa.string() if is_coded else data_type)
+        )
+    return pa.table(columns)
 
 
 def _redact_frame(frame: pl.DataFrame, plan: Plan, settings: Settings) -> pl.DataFrame:
@@ -306,13 +308,16 @@ def _list_unused_categories(frame: pl.DataFrame) -> list[pl.DataFrame]:
 
 
 def _cast_texts(clean: pl.Series, given: pl.Series) -> pl.Series:
-    """Rewritten texts in the type that they had; an Enum has what its categories became, in their
-    order."""
+    """Rewritten texts in the type that they had, and codes for numbers as strings; an Enum has what
+    its categories became, in their order."""
     if isinstance(given.dtype, pl.Enum):
         became = pl.DataFrame({"old": given.to_physical(), "new": clean}).drop_nulls()
         categories = became.sort("old", maintain_order=True)["new"].unique(maintain_order=True)
         return clean.cast(pl.Enum(categories))
-    return clean.cast(pl.String if given.dtype == pl.Null else replace_enums(given.dtype))
+    is_coded = given.dtype.is_numeric() and clean.dtype == pl.String
+    if is_coded or given.dtype == pl.Null:
+        return clean.cast(pl.String)
+    return clean.cast(replace_enums(given.dtype))
 
 
 def _holds_text(value: object) -> bool:

@@ -355,3 +355,14 @@ def test_a_series_of_pandas_that_is_no_column_of_texts_is_refused(
     for values, message in ((["\ud800"], "a text holds a lone"), (["a", 3], "texts is a Series")):
         with pytest.raises(UsageError, match=f"^{function.__name__}: {message}"):
             function(pandas.Series(values, dtype=object))
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_numbers_of_users_become_codes(name: str) -> None:
+    given = TYPES[name]({"user_id": [7, None, 7], "text": ROWS["text"]})
+    clean = _to_columns(sanitize.redact(given, plan="redact", seed=1))
+    assert clean["text"] == CLEAN
+    first, none, last = clean["user_id"]
+    assert none is None and first == last and re.fullmatch("u[0-9a-f]{16}", first)
+    texts = pl.DataFrame({"user_id": ["7"], "text": ["a"]})
+    assert sanitize.redact(texts, plan="redact", seed=1)["user_id"].to_list() == [first]
