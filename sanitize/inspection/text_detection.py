@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +56,7 @@ _SCHEMA = {
     "value": pl.String,
 }
 _TEXT = LeafPath("text")
+_ROW_COLUMNS = ("doc_no", "doc_id")  # of the tables that finders search, beside the texts
 _BATCH_BYTES, _BATCH_TEXTS = 16 << 20, 10_000  # of texts that are searched together
 
 
@@ -111,7 +112,7 @@ def detect(
             )
         if inputs := list_paths("detect", texts):
             files, texts = _read_files(inputs)
-        source = _SearchedTexts(_split_texts(read_texts("detect", texts)), (_TEXT,))
+        source = _SearchedTexts(_split_texts(read_texts("detect", texts)), (_TEXT,), (str(_TEXT),))
     chosen = Plan.load(plan).with_known_values(known)
     with custom_kinds(chosen.custom_kinds):
         found = _find_occurrences(source, chosen.detection_spec, known)
@@ -170,10 +171,12 @@ def _select(found: pl.DataFrame, rules: SelectionRules) -> pl.DataFrame:
 @dataclass(frozen=True, repr=False)
 class _SearchedTexts:
     """Texts as tables with `doc_no`, `doc_id` and the columns that hold the texts at `leaves`;
-    `splits` has the first `doc_no` of each split."""
+    `paths` names these for the caller, whose columns may have had the names of the former. `splits`
+    has the first `doc_no` of each split."""
 
     tables: Iterable[pa.Table]
     leaves: tuple[LeafPath, ...]
+    paths: tuple[str, ...]
     splits: Mapping[str, int] = field(default_factory=dict)
 
     def number_splits(self, found: pl.DataFrame) -> pl.DataFrame:
@@ -219,11 +222,25 @@ def _read_columns(given: Any, paths: Sequence[str]) -> _SearchedTexts:
     first_rows = dict(zip(tables, np.cumsum([0, *sizes[:-1]]).tolist(), strict=True))
     chosen = pa.schema([schema.field(name) for name in columns])
     rows = pa.concat_tables([table.select(columns).cast(chosen) for table in tables.values()])
+    names = _rename_row_columns(columns)
     return _SearchedTexts(
-        _split_rows(rows),
-        tuple(leaves),
+        _split_rows(rows.rename_columns([names[name] for name in columns])),
+        tuple(replace(leaf, column=names[leaf.column]) for leaf in leaves),
+        tuple(map(str, leaves)),
         first_rows if isinstance(data, Mapping) else {},
     )
+
+
+def _rename_row_columns(columns: Sequence[str]) -> dict[str, str]:
+    """A name for each column that is none of `_ROW_COLUMNS`, and says the same about its cells."""
+    names = dict(zip(columns, columns, strict=True))
+    for name in _ROW_COLUMNS:
+        if name in names:
+            new = name
+            while new in columns or new in _ROW_COLUMNS:
+                new += "_"
+            names[name] = new
+    return names
 
 
 @dataclass(frozen=True, repr=False)
@@ -237,10 +254,10 @@ class _SearchedBatch:
     def doc_no(self) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
         return numbers_to_numpy(self.table.column("doc_no"))
 
-    def list_rows(self, leaves: Sequence[LeafPath]) -> pl.DataFrame:
+    def list_rows(self, leaf_paths: Sequence[str]) -> pl.DataFrame:
         """The occurrences with the columns of `_SCHEMA`."""
         kind_names = pl.Series(list(all_kinds()), dtype=pl.String)
-        paths = pl.Series([str(leaf) for leaf in leaves], dtype=pl.String)
+        paths = pl.Series(leaf_paths, dtype=pl.String)
         frames = [pl.DataFrame(schema=_SCHEMA)]
         for group, found in self.by_group:
             buffers = TextBuffers.from_array(fill_null_texts(group.texts))
@@ -268,7 +285,7 @@ def _find_occurrences(
     batches = _run_first_round(source, spec, key)
     if any(finder.second_round for finder in spec.finders):
         batches = _run_second_round(batches, source.leaves, spec, key, known)
-    frames = [batch.list_rows(source.leaves) for batch in batches]
+    frames = [batch.list_rows(source.paths) for batch in batches]
     return pl.concat([pl.DataFrame(schema=_SCHEMA), *frames])
 
 

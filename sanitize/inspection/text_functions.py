@@ -50,6 +50,7 @@ from sanitize.pipeline.input_objects import (
     read_object,
     read_texts,
     restore_records,
+    restore_sequence,
 )
 from sanitize.pipeline.streaming.record_batches import ArrowBatch, DictBatch, Row
 from sanitize.pipeline.streaming.sources_and_sinks import (
@@ -114,7 +115,7 @@ def redact(
         return given_object.restore(_redact_object(given_object.data, chosen, settings))
     if paths := list_paths("redact", texts):
         contents = _redact_files(paths, chosen, settings)
-        return type(texts)(contents) if isinstance(texts, list | tuple) else contents[0]
+        return restore_sequence(contents, texts) if isinstance(texts, list | tuple) else contents[0]
     given = next((name for name in options if name not in ("seed", "key")), None)
     if given is not None:
         raise UsageError(
@@ -134,7 +135,7 @@ def redact(
         clean_texts = clean_texts if is_enum else _cast_texts(clean_texts, texts)
         return clean_texts.alias(texts.name)
     if isinstance(texts, list | tuple):
-        return type(texts)(clean_texts.to_list())
+        return restore_sequence(clean_texts.to_list(), texts)
     return (
         clean_texts.to_arrow().cast(texts.type)
         if isinstance(texts, pa.Array | pa.ChunkedArray)
@@ -194,15 +195,17 @@ def _redact_table(table: pa.Table, plan: Plan, settings: Settings) -> pa.Table:
 
 
 def restore_types(clean: pa.Table, given: pa.Table) -> pa.Table:
-    """A rewritten table with the types that its columns had."""
-    fields = [given.schema.field(name) for name in clean.column_names]
-    columns = [
-        given.column(one.name)
-        if pa.types.is_null(one.type)
-        else restore_type(clean.column(one.name), one.type)
-        for one in fields
-    ]
-    return pa.table(columns, [one.name for one in fields])
+    """A rewritten table with the types that its columns had; codes for numbers are strings."""
+    columns = dict[str, pa.ChunkedArray]()
+    for name, column in zip(clean.column_names, clean.columns, strict=True):
+        data_type = given.schema.field(name).type
+        is_coded = pa.types.is_primitive(data_type) and not pa.types.is_primitive(column.type)
+        columns[name] = (
+            given.column(name)
+            if pa.types.is_null(data_type)
+            else restore_type(column, pa.string() if is_coded else data_type)
+        )
+    return pa.table(columns)
 
 
 def _redact_frame(frame: pl.DataFrame, plan: Plan, settings: Settings) -> pl.DataFrame:
@@ -305,13 +308,16 @@ def _list_unused_categories(frame: pl.DataFrame) -> list[pl.DataFrame]:
 
 
 def _cast_texts(clean: pl.Series, given: pl.Series) -> pl.Series:
-    """Rewritten texts in the type that they had; an Enum has what its categories became, in their
-    order."""
+    """Rewritten texts in the type that they had, and codes for numbers as strings; an Enum has what
+    its categories became, in their order."""
     if isinstance(given.dtype, pl.Enum):
         became = pl.DataFrame({"old": given.to_physical(), "new": clean}).drop_nulls()
         categories = became.sort("old", maintain_order=True)["new"].unique(maintain_order=True)
         return clean.cast(pl.Enum(categories))
-    return clean.cast(pl.String if given.dtype == pl.Null else replace_enums(given.dtype))
+    is_coded = given.dtype.is_numeric() and clean.dtype == pl.String
+    if is_coded or given.dtype == pl.Null:
+        return clean.cast(pl.String)
+    return clean.cast(replace_enums(given.dtype))
 
 
 def _holds_text(value: object) -> bool:
@@ -349,8 +355,9 @@ def rewrite_records(
             raise
         if isinstance(records, pa.Table):
             return _rewrite_by_run(records, plan, settings)
-        table, result = _rewrite_by_run(records_to_table(records), plan, settings)
-        return restore_records(table, records), result
+        table = records_to_table(records)
+        clean, result = _rewrite_by_run(table, plan, settings)
+        return restore_records(clean, table, records), result
     return _rewrite_by_stream(records, stream_plan, settings, describe)
 
 

@@ -159,7 +159,7 @@ def _write_tables(function: str, data: Any, folder: Path) -> dict[str, pa.Schema
         with pa.ipc.open_file(path) as file:
             return {_SINGLE_SPLIT: file.schema}
     return {
-        split: _write_table(function, split, schema, batches, folder)
+        split: _write_table(split, schema, batches, folder)
         for split, (schema, batches) in read_splits(function, data).items()
     }
 
@@ -238,11 +238,9 @@ def _table_path(folder: Path, split: str) -> Path:
 
 
 def _write_table(
-    function: str, split: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch], folder: Path
+    split: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch], folder: Path
 ) -> pa.Schema:
     """Writes the batches to one Arrow file; returns their schema."""
-    if len(set(schema.names)) < len(schema.names):
-        raise UsageError(f"{function}: two columns have the same name; rename one of them")
     path = _table_path(folder, split)
     path.parent.mkdir(exist_ok=True)
     with pa.ipc.new_stream(path, schema) as stream:

@@ -44,16 +44,12 @@ def read_object(function: str, given: Any) -> InputObject:
         frame = _read_pandas(function, given)
         return InputObject(frame, lambda clean: _restore_pandas(given, frame, clean))
     if kind == RECORDS:
-        from sanitize.pipeline.streaming.sources_and_sinks import records_to_table
-
-        for position, record in enumerate(given):
-            if not isinstance(record, Mapping):
-                raise UsageError(
-                    f"{function}: record {position} (from 0) is of type {type(record).__name__};"
-                    " expected a dictionary like the first"
-                )
-        table = records_to_table(given)
-        return InputObject(table, lambda clean: type(given)(restore_records(clean, given)))
+        table = _read_records(function, given)
+        return InputObject(
+            table, lambda clean: restore_sequence(restore_records(clean, table, given), given)
+        )
+    if kind == "Table" and len(set(given.column_names)) < given.num_columns:
+        raise UsageError(f"{function}: two columns have the same name; rename one of them")
     return InputObject(given, lambda clean: clean)
 
 
@@ -101,22 +97,27 @@ def read_texts(function: str, texts: Any, expected: str = TEXTS) -> pl.Series:
         try:
             return pl.Series("text", list(texts), dtype=pl.String)
         except (UnicodeEncodeError, pl.exceptions.PolarsError):
-            raise UsageError(
-                f"{function}: a text holds a lone surrogate, which is no Unicode character;"
-                " replace it"
-            ) from None
+            raise _build_surrogate_error(function) from None
     is_column = (
         isinstance(texts, pl.Series)
         or hasattr(texts, "__arrow_c_array__")
         or hasattr(texts, "__arrow_c_stream__")
     )
-    column = (
-        texts
-        if isinstance(texts, pl.Series)
-        else pl.Series(texts)
-        if is_column or hasattr(texts, "to_numpy")
-        else None
-    )
+    try:
+        column = (
+            texts
+            if isinstance(texts, pl.Series)
+            else pl.Series(texts)
+            if is_column or hasattr(texts, "to_numpy")
+            else None
+        )
+    except UnicodeEncodeError:
+        raise _build_surrogate_error(function) from None
+    except (pa.ArrowException, pl.exceptions.PolarsError, TypeError, ValueError):
+        raise UsageError(
+            f"{function}: texts is a {type(texts).__name__} that holds values of several types, or"
+            f" of a type that Arrow does not have; expected {expected}"
+        ) from None
     if column is None or not (
         column.dtype in (pl.String, pl.Categorical, pl.Null) or isinstance(column.dtype, pl.Enum)
     ):
@@ -127,35 +128,90 @@ def read_texts(function: str, texts: Any, expected: str = TEXTS) -> pl.Series:
     return column.cast(pl.String).alias("text")
 
 
-def restore_records(table: pa.Table, given: Sequence[Any]) -> list[Any]:
-    """The rows of a table as the records that they were, if none is missing; else as records with
-    all fields."""
-    rows = table.to_pylist()
+def _build_surrogate_error(function: str, place: str = "a text") -> UsageError:
+    return UsageError(
+        f"{function}: {place} holds a lone surrogate, which is no Unicode character; replace it"
+    )
+
+
+def restore_sequence(values: list[Any], given: Sequence[Any]) -> Any:
+    """The values as the list or tuple that was given; as a plain tuple for a named one, whose type
+    takes its values one by one."""
+    if isinstance(given, tuple):
+        return tuple(values)
+    return type(given)(values)  # type: ignore[call-arg]
+
+
+def restore_records(clean: pa.Table, table: pa.Table, given: Sequence[Any]) -> list[Any]:
+    """The rows of a table, which was `table` before it was rewritten, as the records that they
+    were, if none is missing; else as records with all fields."""
+    rows = clean.to_pylist()
     if len(rows) != len(given):
         return list(rows)
-    return [_restore_record(*one) for one in zip(rows, given, strict=True)]
+    return [_restore_value(*one) for one in zip(rows, table.to_pylist(), given, strict=True)]
 
 
-def _restore_record(clean: Any, given: Any) -> Any:
-    """A record of a table in the form that it had: without fields that it lacks, and values of
-    columns of several types, which are JSON in a table, as they were."""
+def _restore_value(clean: Any, stored: Any, given: Any) -> Any:
+    """A value of a table in the form that it had: without fields that it lacks, and values of
+    columns of several types, which were stored as JSON, as they were; what is no JSON any more,
+    such as a label for a number, as a text."""
     if isinstance(given, dict) and isinstance(clean, dict):
         return {
-            name: _restore_record(clean[name], value)
+            name: _restore_value(clean[name], stored[name], value)
             for name, value in given.items()
             if name in clean
         }
     if isinstance(given, list) and isinstance(clean, list):
-        return [_restore_record(*one) for one in zip(clean, given, strict=True)]
-    is_json = isinstance(clean, str) and not isinstance(given, str | None)
-    return json.loads(clean) if is_json else clean
+        return [_restore_value(*one) for one in zip(clean, stored, given, strict=True)]
+    is_json = isinstance(stored, str) and not isinstance(given, str | None)
+    if is_json and isinstance(clean, str):
+        try:
+            return json.loads(clean)
+        except ValueError:
+            return clean
+    return clean
+
+
+def _read_records(function: str, records: Sequence[Any]) -> pa.Table:
+    """The table of records. Raises UsageError for what is no dictionary, names of fields that are
+    no texts, and values that neither Arrow nor JSON holds."""
+    from sanitize.pipeline.streaming.sources_and_sinks import records_to_table
+
+    for position, record in enumerate(records):
+        if not isinstance(record, Mapping):
+            raise UsageError(
+                f"{function}: record {position} (from 0) is of type {type(record).__name__};"
+                " expected a dictionary like the first"
+            )
+        if unnamed := [name for name in record if not isinstance(name, str)]:
+            raise UsageError(
+                f"{function}: record {position} (from 0) has a field whose name is of type"
+                f" {type(unnamed[0]).__name__}; expected a text"
+            )
+    try:
+        return records_to_table(records)
+    except UnicodeEncodeError:
+        raise _build_surrogate_error(function, "a text or the name of a field") from None
+    except TypeError:
+        raise UsageError(
+            f"{function}: the records have a column of values of several types, of which one has no"
+            " form in JSON, such as a date; expected one type in a column"
+        ) from None
 
 
 def _read_pandas(function: str, frame: Any) -> pl.DataFrame:
     """The columns of a pandas DataFrame, and levels of its index that hold numbers.
 
-    Raises UsageError for a column that holds values of several types, and for an index of texts.
+    Raises UsageError for a column that holds values of several types, for two columns whose names
+    are the same as texts (1 and "1"), and for an index of texts.
     """
+    names = list(map(str, frame.columns))
+    if len(set(names)) < len(names):
+        second = next(at for at, name in enumerate(names) if name in names[:at])
+        raise UsageError(
+            f"{function}: columns {names.index(names[second])} and {second} (from 0) of the frame"
+            " have the same name as a text; rename one of them"
+        )
     for level in range(frame.index.nlevels):
         values = frame.index.get_level_values(level)
         if values.dtype.kind not in "biufmM" or says_number(str(values.name)):
@@ -169,7 +225,7 @@ def _read_pandas(function: str, frame: Any) -> pl.DataFrame:
         if values.dtype.kind in "iuf" and type(values).__name__ != "RangeIndex":
             # searched as a column of numbers
             name = f"index {level}"
-            while name in frame.columns:
+            while name in names:
                 name += "_"
             columns[name] = pl.Series(values.to_numpy())
     for name in frame.columns:

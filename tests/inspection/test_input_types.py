@@ -9,8 +9,9 @@ import io
 import json
 import re
 from collections.abc import Callable, Mapping
+from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import polars as pl
 import pyarrow as pa
@@ -243,6 +244,8 @@ def test_a_row_that_a_run_drops_is_missing_in_the_type_given() -> None:
         (lambda: sanitize.redact([{"text": "a"}, "b"]), "redact: record 1 (from 0) is of type str"),
         (lambda: sanitize.explain([{"text": "a"}, 3]), "explain: record 1 (from 0) is of type int"),
         (lambda: sanitize.diff(pa.table([["a"], ["b"]], ["t", "t"])), "diff: two columns"),
+        (lambda: sanitize.detect(pa.table([["a"], ["b"]], ["t", "t"])), "detect: two columns"),
+        (lambda: sanitize.redact(pa.table([["a"], ["b"]], ["t", "t"])), "redact: two columns"),
         (lambda: sanitize.run(pl.DataFrame({"o": [object()]})), "run: column o holds Python"),
         (lambda: sanitize.detect(pl.DataFrame({"o": [object()]})), "detect: column o holds Python"),
     ],
@@ -270,3 +273,96 @@ def test_a_folder_is_searched_and_files_without_text_are_counted(tmp_path: Path)
         found = sanitize.detect(tmp_path)
     assert warned[0].filename == __file__
     assert found.select("file", "kind").rows() == [(str(tmp_path / "b.txt"), "EMAIL_ADDRESS")]
+
+
+@pytest.mark.parametrize("function", [sanitize.detect, sanitize.redact, sanitize.run])
+def test_columns_of_pandas_with_one_name_as_texts_are_refused(
+    function: Callable[..., Any],
+) -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"n": [1], 1: ["ann@example.org"], "1": ["a"]})
+    with pytest.raises(UsageError, match=f"^{function.__name__}: columns 1 and 2 "):
+        function(frame)
+    assert sanitize.redact(frame[["n", 1]])[1].to_list() == ["[EMAIL_ADDRESS]"]
+
+
+def test_columns_named_as_internal_ones_are_searched() -> None:
+    names = ["doc_id", "doc_no", "doc_no_"]
+    frame = pl.DataFrame({name: [f"{name[-2]}@example.org"] * 2 for name in names})
+    found = sanitize.detect(frame, plan="redact", values=True)
+    assert found.select("text_index", "column", "value").rows() == [
+        (row, name, f"{name[-2]}@example.org") for row in range(2) for name in sorted(names)
+    ]
+    nested = sanitize.detect([{"doc_id": {"a": "ann@example.org"}}], text_column="doc_id.a")
+    assert nested["column"].to_list() == ["doc_id.a"]
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        (["call me", 2055550142], ["call me", "[PHONE_NUMBER]"]),
+        (["ann@example.org", 7, None, True], ["[EMAIL_ADDRESS]", 7, None, True]),
+        ([["ann@example.org"], {"a": 7}], [["[EMAIL_ADDRESS]"], {"a": 7}]),
+        (["7", 7], ["7", 7]),  # a text stays a text
+    ],
+)
+def test_values_of_several_types_keep_theirs(values: list[Any], expected: list[Any]) -> None:
+    records = [{"phone": value, "text": "a"} for value in values]
+    assert [one["phone"] for one in sanitize.redact(records)] == expected
+
+
+@pytest.mark.filterwarnings("ignore:not in the result")
+def test_a_code_for_a_number_is_a_text() -> None:
+    (clean,) = sanitize.run([{"user_id": 5, "text": "mail ann@example.org"}], plan="redact")
+    assert isinstance(clean["user_id"], str) and clean["user_id"] != "5"
+    assert clean["text"] == "mail [EMAIL_ADDRESS]"
+
+
+class Pair(NamedTuple):
+    first: Any
+    second: Any
+
+
+def test_a_named_tuple_comes_back_as_a_tuple() -> None:
+    assert sanitize.redact(Pair("ann@example.org", "a")) == ("[EMAIL_ADDRESS]", "a")
+    records = Pair({"text": "ann@example.org"}, {"text": "a"})
+    assert sanitize.redact(records) == ({"text": "[EMAIL_ADDRESS]"}, {"text": "a"})
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ([{"a": "b"}, {1: "b"}], "record 1 (from 0) has a field whose name is of type int"),
+        ([{"text": "\ud800"}], "a text or the name of a field holds a lone surrogate"),
+        ([{"text": ["\ud800", 3]}], "a text or the name of a field holds a lone surrogate"),
+        ([{"\ud800": "a"}], "a text or the name of a field holds a lone surrogate"),
+        ([{"x": "a"}, {"x": date(2020, 1, 2)}], "the records have a column of values of several"),
+    ],
+)
+@pytest.mark.parametrize("function", [sanitize.detect, sanitize.redact, sanitize.run])
+def test_records_that_are_no_columns_are_refused(
+    function: Callable[..., Any], data: list[Any], message: str
+) -> None:
+    with pytest.raises(UsageError, match="^" + re.escape(f"{function.__name__}: {message}")):
+        function(data)
+
+
+@pytest.mark.parametrize("function", [sanitize.detect, sanitize.redact])
+def test_a_series_of_pandas_that_is_no_column_of_texts_is_refused(
+    function: Callable[..., Any],
+) -> None:
+    pandas = pytest.importorskip("pandas")
+    for values, message in ((["\ud800"], "a text holds a lone"), (["a", 3], "texts is a Series")):
+        with pytest.raises(UsageError, match=f"^{function.__name__}: {message}"):
+            function(pandas.Series(values, dtype=object))
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_numbers_of_users_become_codes(name: str) -> None:
+    given = TYPES[name]({"user_id": [7, None, 7], "text": ROWS["text"]})
+    clean = _to_columns(sanitize.redact(given, plan="redact", seed=1))
+    assert clean["text"] == CLEAN
+    first, none, last = clean["user_id"]
+    assert none is None and first == last and re.fullmatch("u[0-9a-f]{16}", first)
+    texts = pl.DataFrame({"user_id": ["7"], "text": ["a"]})
+    assert sanitize.redact(texts, plan="redact", seed=1)["user_id"].to_list() == [first]

@@ -849,7 +849,12 @@ class ArrowBatch:
             if policy == "drop":
                 rewritten = rewritten.remove_column(position)
             elif policy == "pseudonymize":
-                if not is_text_type(rewritten.schema.field(name).type):
+                data_type = rewritten.schema.field(name).type
+                # as in a run, numbers of users are texts
+                is_number = name == layout.user_column and (
+                    pa.types.is_integer(data_type) or pa.types.is_floating(data_type)
+                )
+                if not (is_number or is_text_type(data_type)):
                     raise InputRefused(
                         f"--pseudonymize {name}: it is not a plain string column; use --sanitize,"
                         " --keep or --drop"
