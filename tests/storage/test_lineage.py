@@ -212,3 +212,9 @@ def test_a_preview_reads_what_a_run_reads(tmp_path: Path) -> None:
     preview = sanitize.explain(tmp_path / "in", plan="redact", **options)
     assert (preview.files, preview.unreadable_files) == (1, 0)
     assert preview.sample.occurrences == 1
+
+
+@pytest.mark.parametrize("function", ["run", "explain"])
+def test_data_in_memory_has_no_lineage(function: str) -> None:
+    with pytest.raises(UsageError, match="lineage=True has no effect on data in memory, whose"):
+        getattr(sanitize, function)([{"text": "hello"}], plan="redact", lineage=True)
