@@ -34,7 +34,7 @@ from sanitize.cli.settings_sources import (
     find_settings,
 )
 from sanitize.errors import UsageError, resume_note, running_command_line, suggest_names
-from sanitize.plans.settings import COMMAND_SETTINGS
+from sanitize.plans.settings import COMMAND_SETTINGS, flag_of
 from sanitize.plans.shipped_plans import RenamedPlanWarning
 
 # in the order of --help; each is sanitize/cli/commands/NAME.py
@@ -61,6 +61,7 @@ COMMANDS = (
 )
 
 # these keep what they have done; the others begin again
+_READING_SETTINGS = ("include", "read_as")
 _RESUMED_COMMANDS = ("run", "stream", "index", "subject", "label", "replay", "demo")
 _running_command: ContextVar[str] = ContextVar("_running_command", default="run")
 # the base of all errors in a command line
@@ -85,6 +86,8 @@ class _Command(TyperCommand):
     def invoke(self, ctx: Any) -> Any:
         _running_command.set(str(self.name))
         names = [name for name in COMMAND_SETTINGS.get(str(self.name), ()) if name in ctx.params]
+        # how files are read: also of commands without the settings of a corpus
+        names += [one for one in _READING_SETTINGS if one in ctx.params and one not in names]
         names += [PLAN for parameter in self.params if "--plan" in parameter.opts]
         found: list[GivenSetting] = []
         if names:
@@ -104,9 +107,7 @@ class _Command(TyperCommand):
             with _notes_on_renamed_plans():
                 return super().invoke(ctx)
         except UsageError as error:
-            if sources := [
-                one for one in found if f"--{one.name.replace('_', '-')} " in str(error)
-            ]:
+            if sources := [one for one in found if f"{flag_of(one.name)} " in str(error)]:
                 error.args = (f"{error} The command got {describe_sources(sources)}.",)
             raise
 

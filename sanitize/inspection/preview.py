@@ -37,7 +37,7 @@ from sanitize.pipeline.indexing.column_roles import describe_columns
 from sanitize.pipeline.indexing.index_build import IndexBuilder
 from sanitize.pipeline.indexing.index_state import resolve_policies
 from sanitize.pipeline.indexing.quarantine_limit import measure_loss
-from sanitize.pipeline.input_objects import read_object
+from sanitize.pipeline.input_objects import read_object, refuse_lineage
 from sanitize.pipeline.run import run_plan
 from sanitize.pipeline.run_results import RunResult
 from sanitize.pipeline.run_state import plan_run
@@ -199,6 +199,7 @@ def explain(
     """
     chosen, settings = Plan.load(plan), settings_of("explain", options)
     if name_data_object(inputs):
+        refuse_lineage("explain", settings.lineage)
         with write_object("explain", read_object("explain", inputs).data) as (folder, _):
             return explain_with_settings(folder, chosen, settings, forecast, reveal=reveal)
     check_argument("explain", "inputs", inputs, Sequence[Path | str] | Path | str)

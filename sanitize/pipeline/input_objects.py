@@ -53,6 +53,15 @@ def read_object(function: str, given: Any) -> InputObject:
     return InputObject(given, lambda clean: clean)
 
 
+def refuse_lineage(function: str, has_lineage: bool) -> None:
+    """Raises UsageError for `lineage` with data in memory."""
+    if has_lineage:
+        raise UsageError(
+            f"{function}: --lineage has no effect on data in memory, whose rows come from no file;"
+            " leave it out, or give files"
+        )
+
+
 def list_paths(function: str, given: object) -> list[str]:
     """The names of the files and folders that a Path, or a list or tuple of them, stands for; none
     for anything else. Raises UsageError for paths among other values, and InputRefused for a path

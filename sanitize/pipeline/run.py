@@ -25,6 +25,7 @@ from sanitize.pipeline import append, canaries
 from sanitize.pipeline.column_values import collect_column_values
 from sanitize.pipeline.indexing import index_reuse
 from sanitize.pipeline.indexing.index_build import IndexBuilder
+from sanitize.pipeline.input_objects import refuse_lineage
 from sanitize.pipeline.manifest import (
     build_manifest,
     build_summary,
@@ -405,6 +406,7 @@ def run(
     if name_data_object(inputs):
         from sanitize.pipeline.data_objects import run_on_object
 
+        refuse_lineage("run", settings.lineage)
         if out is not None and is_url(out):
             raise UsageError(
                 "run: out is a URL, and inputs is data in memory, which is read back from OUT; give"

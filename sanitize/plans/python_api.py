@@ -359,12 +359,12 @@ _FLAGS = {one.name for one in Settings.__dataclass_fields__.values() if one.defa
     "anyway",
     "reveal",
 }
-_RENAMED = {"dir": "folder", "set": "Plan.with_"}
+_RENAMED = {"as": "read_as", "dir": "folder", "set": "Plan.with_"}
 # an option, and its value: a placeholder, a quoted name, a number, a fixed word, or what stands
 # before a colon
 _OPTION = re.compile(
     r"(?<![\w-])--([a-z][a-z-]*[a-z]|n\b)"
-    r"(?: ('[^']*'|[A-Z][A-Z.]*[A-Z]|N|[0-9][\w.]*%?|off|fast|full|spark|[^\s:;,()]+(?=:)|\(\w+\)(?=:)))?(?![\w-])"  # noqa: E501
+    r"(?: ('[^']*'|[A-Z][A-Z.]*[A-Z]|N|[0-9][\w.]*%?|off|fast|full|spark|text|[^\s:;,()]+(?=:)|\(\w+\)(?=:)))?(?![\w-])"  # noqa: E501
 )
 
 

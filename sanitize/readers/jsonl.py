@@ -44,6 +44,7 @@ from sanitize.readers.survey_types import (
     StagingLayout,
     UnreadableFile,
 )
+from sanitize.storage.records.lineage import position_in_part
 from sanitize.storage.records.record_shapes import (
     encode_turns,
     find_json_columns,
@@ -311,10 +312,11 @@ def stage_unit(
     number = 0
     for item, reason in read_guarded(unit.path, iter_unit):
         if item is None:
-            records.add(None, unit.path, f"after {record_word} {number}", reason)
+            location = position_in_part(unit.start, f"after {record_word} {number}")
+            records.add(None, unit.path, location, reason)
             continue
-        number, start_byte, line = item
-        location = f"line at byte {start_byte}" if unit.start else f"{record_word} {number}"
+        number, _, line = item
+        location = position_in_part(unit.start, f"{record_word} {number}")
         if unit.quarantine_reason:
             records.add(None, unit.path, location, unit.quarantine_reason)
             continue

@@ -29,6 +29,7 @@ from sanitize.readers.byte_streams import (
 from sanitize.readers.staging_writer import RecordBatcher, TextDocument
 from sanitize.readers.standard_form import TEXT_TYPE
 from sanitize.readers.survey_types import FileSurvey, InputUnit, Roles, StagingLayout
+from sanitize.storage.records.lineage import position_in_part
 
 FORMATS = {"mail": (".eml",), "mbox": (".mbox", ".mbx")}
 MAIL_SCHEMA = pa.schema([("user_id", TEXT_TYPE), ("text", TEXT_TYPE)])
@@ -456,11 +457,11 @@ def _add_mbox(
         path, lambda stream: iter_mails(stream, start_byte=start, end_byte=end, limit=limit)
     ):
         if item is None:
-            records.add(None, path, f"after mail {number}", reason)
+            records.add(None, path, position_in_part(start, f"after mail {number}"), reason)
             continue
         number += 1
         start_byte, raw = item
-        location = f"mail at byte {start_byte}" if start else f"mail {number} at byte {start_byte}"
+        location = position_in_part(start, f"mail {number} at byte {start_byte}")
         if raw is None:
             records.add(None, path, location, "too_large")
         else:

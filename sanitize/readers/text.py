@@ -33,6 +33,7 @@ from sanitize.readers.jsonl import iter_lines
 from sanitize.readers.staging_writer import RecordBatcher, TextDocument
 from sanitize.readers.standard_form import TEXT_TYPE
 from sanitize.readers.survey_types import FileSurvey, InputUnit, Roles, StagingLayout
+from sanitize.storage.records.lineage import position_in_part
 
 # what begins like a mail or like JSON in such a file is no mail and no record
 MARKUP_SUFFIXES = (
@@ -120,11 +121,12 @@ def add_documents(
         path, lambda stream: iter_pieces(stream, start=unit.start, end=unit.end, limit=limit)
     ):
         if item is None:
-            records.add(None, path, f"after {documents[:-1]} {count}", reason)
+            location = position_in_part(unit.start, f"after {documents[:-1]} {count}")
+            records.add(None, path, location, reason)
             continue
         count += 1
-        number, begin_byte, piece = item
-        location = f"line at byte {begin_byte}" if unit.start else f"line {number}"
+        number, _, piece = item
+        location = position_in_part(unit.start, f"line {number}")
         text = None if piece is None else decoder.decode(piece)
         reason = "too_large" if piece is None else "unknown_encoding" if text is None else ""
         records.add(

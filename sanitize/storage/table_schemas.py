@@ -161,7 +161,12 @@ SOURCES = _define_table(
     "one document of the input: where it comes from; computed when a query reads it",
     _DOC,
     ("source", pa.string(), "the input file"),
-    ("location", pa.string(), "position in the file, such as `row 17`, `line 4`, `mail 2`, `file`"),
+    (
+        "location",
+        pa.string(),
+        "position in the file, such as `row 17`, `line 4`, `mail 2`, `file`,"
+        " `part at byte 67108864, line 4`, `after line 70412, record 5` (docs/reference/input.md)",
+    ),
 )
 
 SKIPPED = _define_table(

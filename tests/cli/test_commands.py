@@ -9,6 +9,7 @@ import importlib
 import io
 import json
 import os
+import stat
 import subprocess
 import sys
 import typing
@@ -27,6 +28,7 @@ from sanitize.cli.console import format_facts, format_table, print_json, print_t
 from sanitize.cli.doctor import doctor
 from sanitize.cli.options import local_path
 from sanitize.errors import LeakFound, UsageError
+from sanitize.inspection import preview
 from sanitize.kinds.kind import builtin_kinds
 from sanitize.pipeline.run import index_with_settings, run_with_settings
 from sanitize.pipeline.streaming.stream import stream
@@ -1500,6 +1502,26 @@ def test_explain(working_folder: Path, sanitize: Command) -> None:
     for text in (json.dumps(result), output.out, output.err):
         assert not [value for value in (BOB, ANN, PHONE) if value in text]
     assert read_tree(working_folder) == before
+
+
+def test_explain_of_standard_input_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, console: Callable[..., tuple[int, str, str]]
+) -> None:
+    """Its copy lies in a folder that nobody else can read, and is deleted."""
+    seen: list[tuple[Path, int]] = []
+
+    def explain(inputs: list[str], *arguments: Any, **options: Any) -> Any:
+        copy = Path(inputs[0])
+        seen.append((copy, stat.S_IMODE(copy.parent.stat().st_mode)))
+        return explain_with_settings(inputs, *arguments, **options)
+
+    explain_with_settings = preview.explain_with_settings
+    monkeypatch.setattr(preview, "explain_with_settings", explain)
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"to ann.roe@example.org")))
+    code, out, _ = console("explain", "-")
+    assert code == 0 and "The text and its sample were in a temporary folder, now deleted" in out
+    [(copy, mode)] = seen
+    assert mode == 0o700 and not copy.parent.exists()
 
 
 def test_explain_of_a_plan_without_its_model(working_folder: Path, sanitize: Command) -> None:

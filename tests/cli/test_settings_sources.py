@@ -294,3 +294,25 @@ def test_functions_of_python_read_neither(folder: Path, monkeypatch: pytest.Monk
     assert sanitize.redact("Write to " + ANN) == "Write to [EMAIL_ADDRESS]"
     sanitize.run("in.jsonl", "out", seed=1)
     assert json.loads((folder / "out" / "manifest.json").read_text())["plan"]["name"] == "redact"
+
+
+@pytest.mark.parametrize("command", ["detect", "redact"])
+def test_commands_that_read_files_take_the_settings_of_reading(
+    command: str, folder: Path, console: Console, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a.log", "b.txt"):
+        (folder / "in").mkdir(exist_ok=True)
+        (folder / "in" / name).write_text(f"{name} {ANN}")
+    monkeypatch.setenv("SANITIZE_INCLUDE", "*.log")
+    output = ("-o", "out") if command == "redact" else ()
+    code, out, err = console(command, "in", *output)
+    assert code == 0 and "note: include = *.log (SANITIZE_INCLUDE)" in err
+    if output:
+        assert [path.name for path in (folder / "out").iterdir()] == ["a.log"]
+    else:
+        assert "a.log" in out and "b.txt" not in out
+    monkeypatch.setenv("SANITIZE_READ_AS", "parquet")
+    code, _, err = console(command, "in", *output)
+    assert code == (3 if output else 2) and "read_as = parquet (SANITIZE_READ_AS)" in err
+    code, _, err = console(command, "in", *output, "--as", "text", "--include", "*")
+    assert code == 0 and "note" not in err

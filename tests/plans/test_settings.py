@@ -141,6 +141,8 @@ def test_settings_survive_as_json() -> None:
             "use replace=True to replace it, or another out",
         ),
         ("give -o FOLDER", "give out=FOLDER"),
+        ("--as cvs: did you mean csv?", 'read_as="cvs": did you mean csv?'),
+        ("can be read; --as text reads any text", 'can be read; read_as="text" reads any text'),
         (
             "run again without --verify off, with --replace",
             'run again without verify="off", with replace=True',

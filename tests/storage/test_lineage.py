@@ -16,13 +16,16 @@ from hypothesis import strategies as st
 
 import sanitize
 from sanitize.errors import UsageError
+from sanitize.readers import jsonl, mail, text
+from sanitize.readers.survey import Roles, stage_unit, survey_inputs
+from sanitize.storage.records import lineage
 from sanitize.storage.records.lineage import Place, SourceRuns, find_place, parse_runs
 
 MAIL = "From a@example.org Thu Jan  1 00:00:00 1970\nSubject: x\n\nWrite to ann.roe@example.org\n\n"
 PLACES = st.builds(
     lambda source, word, number: Place(source, f"{word} {number}" if number else word),
     st.sampled_from(["a", "b/c d 1"]),
-    st.sampled_from(["row", "line", "file", "line at byte", "after line"]),
+    st.sampled_from(["row", "line", "file", "line at byte", "part at byte 9, line", "after line"]),
     st.integers(0, 3),
 )
 
@@ -37,12 +40,59 @@ def test_runs_give_every_place_back(places: list[Place]) -> None:
     assert sum(run.rows for run in parsed) == len(places)
 
 
-@pytest.mark.parametrize("location", ["row {}", "mail {} at byte 7{}"])
+@pytest.mark.parametrize(
+    "location", ["row {}", "mail {} at byte 7{}", "part at byte 64, mail {} at byte 7{}"]
+)
 def test_neighbouring_records_are_one_run(location: str) -> None:
     runs = SourceRuns()
     for row in [*range(1_000), *range(2_000, 2_500)]:
         runs.add(Place("a", location.format(row, row)))
     assert [run.rows for run in parse_runs(runs.to_json().encode())] == [1_000, 500]
+
+
+def test_metadata_stays_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Past the limit, rows are counted from the last exact position."""
+    monkeypatch.setattr(lineage, "MAX_RUNS", 3)
+    runs = SourceRuns()
+    places = [Place("a", f"line {row}") for row in (1, 2, 5, 9, 10, 20, *range(30, 900, 2))]
+    for place in [*places, *(Place("b", f"line {row}") for row in (1, 4, 5))]:
+        runs.add(place)
+    parsed = parse_runs(runs.to_json().encode())
+    found = [find_place(parsed, row) for row in range(len(places) + 3)]
+    assert len(parsed) == 5 and found[:5] == places[:5]
+    assert found[5:-3] == [
+        Place("a", f"after line 10, record {number}") for number in range(1, len(places) - 4)
+    ]
+    assert found[-3:] == [Place("b", f"record {number}") for number in (1, 2, 3)]
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "txt", "mbox"])
+def test_parts_of_a_large_file_are_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str
+) -> None:
+    """Each part counts its records, so that they are one run."""
+    reader = {"jsonl": jsonl, "txt": text, "mbox": mail}[suffix]
+    monkeypatch.setattr(reader, "UNIT_BYTES", 1_000)
+    monkeypatch.setattr(sanitize.readers.survey, "SMALL_MBOX_BYTES", 1)
+    record = {
+        "jsonl": '{{"text": "text {}"}}\n',
+        "txt": "text {}\n",
+        "mbox": f"{MAIL}text {{}}\n\n",
+    }
+    path = tmp_path / f"a.{suffix}"
+    path.write_text("".join(record[suffix].format(number) for number in range(600)))
+    survey = survey_inputs([path], Roles(documents="lines" if suffix == "txt" else "file"))
+    assert len(survey.units) > 5
+    texts: list[str] = []
+    for unit in survey.units:
+        staged = tmp_path / f"{unit.no}.parquet"
+        stage_unit(unit, survey.layout, staged, tmp_path / f"{unit.no}.aside.parquet", 1_000)
+        runs = parse_runs(pq.read_metadata(staged).metadata[lineage.SOURCES_KEY.encode()])
+        word = "mail" if suffix == "mbox" else "line"
+        expected = f"part at byte {unit.start}, {word}" if unit.start else word
+        assert [(run.word, run.number) for run in runs] == [(expected, 1)]
+        texts += pq.read_table(staged)["text"].to_pylist()
+    assert [one.split()[-1] for one in texts] == [str(number) for number in range(600)]
 
 
 def write_inputs(folder: Path) -> None:
@@ -162,3 +212,9 @@ def test_a_preview_reads_what_a_run_reads(tmp_path: Path) -> None:
     preview = sanitize.explain(tmp_path / "in", plan="redact", **options)
     assert (preview.files, preview.unreadable_files) == (1, 0)
     assert preview.sample.occurrences == 1
+
+
+@pytest.mark.parametrize("function", ["run", "explain"])
+def test_data_in_memory_has_no_lineage(function: str) -> None:
+    with pytest.raises(UsageError, match="lineage=True has no effect on data in memory, whose"):
+        getattr(sanitize, function)([{"text": "hello"}], plan="redact", lineage=True)

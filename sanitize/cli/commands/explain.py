@@ -1,7 +1,8 @@
-"""`sanitize explain`: shows what a run would do, from a sample. Writes nothing."""
+"""`sanitize explain`: shows what a run would do, from a sample in a temporary folder."""
 
 from __future__ import annotations
 
+import functools
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -56,27 +57,30 @@ def command(
     as_json: AsJson = False,
 ) -> None:
     """Show what a run would do: columns, counts and before/after pairs of a sample, an estimate,
-    files it cannot read. Writes nothing.
+    files it cannot read. The sample is in a temporary folder meanwhile; nothing else is written.
 
-    INPUT may be -, a text on standard input. The pairs are masked; with --reveal they are in clear
-    text, with the line around each.
+    INPUT may be -, a text on standard input, which is copied to that folder. The pairs
+    are masked; with --reveal they are in clear text, with the line around each.
     """
     from sanitize.inspection.preview import explain_with_settings
     from sanitize.inspection.text_files import STANDARD_INPUT, read_bytes
     from sanitize.plans.plan import load_plan
 
     chosen = load_plan(plan, set_ or (), finder or ())
+    # its mode is 0700: nobody else reads it
     with tempfile.TemporaryDirectory(prefix="sanitize-explain-") as folder:
         text = Path(folder) / "standard_input.txt"
         if STANDARD_INPUT in inputs:
             text.write_bytes(read_bytes(STANDARD_INPUT))
         named = [str(text) if one == STANDARD_INPUT else one for one in inputs]
         found = explain_with_settings(named, chosen, settings, forecast, reveal=reveal)
-    print_result(found, as_json, _format_preview)
+    print_result(
+        found, as_json, functools.partial(_format_preview, is_copied=STANDARD_INPUT in inputs)
+    )
 
 
-def _format_preview(preview: sanitize.ExplainResult) -> str:
-    """The result of `explain` as text."""
+def _format_preview(preview: sanitize.ExplainResult, *, is_copied: bool) -> str:
+    """The result of `explain` as text. `is_copied`: a text on standard input was."""
     estimate, plan = preview.estimate, preview.plan
     documents = (
         f"{preview.documents:,} documents"
@@ -169,7 +173,8 @@ def _format_preview(preview: sanitize.ExplainResult) -> str:
         shown = "Values are masked by shape (--reveal shows them)."
     else:
         shown = "No value of the sample would be changed."
-    lines.append(f"\n{shown} Nothing was written.")
+    held = "The text and its sample were" if is_copied else "The sample was"
+    lines.append(f"\n{shown} {held} in a temporary folder, now deleted; nothing else was written.")
     return "\n".join(lines)
 
 

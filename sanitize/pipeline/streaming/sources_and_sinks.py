@@ -52,6 +52,7 @@ from sanitize.storage import parquet_files
 from sanitize.storage.disk_errors import get_disk_errno, refuse_unwritable_path
 from sanitize.storage.files import fsync
 from sanitize.storage.parquet_files import check_parquet_file, open_text_writer
+from sanitize.storage.records.lineage import position_in_part
 from sanitize.storage.records.record_shapes import canonical_schema, encode_turns, find_json_columns
 
 # formats that are read as a whole, not record by record
@@ -322,11 +323,12 @@ def _read_json_lines(
 
     for item, reason in read_guarded(unit.path, iter_unit):
         if item is None:
-            yield None, 0, QuarantineEntry(reason, f"after line {line_no}")
+            place = position_in_part(unit.start, f"after line {line_no}")
+            yield None, 0, QuarantineEntry(reason, place)
             continue
-        line_no, start_byte, ended_line = item
+        line_no, _, ended_line = item
         line = None if ended_line is None else ended_line.rstrip(b"\r\n")
-        place = f"line at byte {start_byte}" if unit.start else f"line {line_no}"
+        place = position_in_part(unit.start, f"line {line_no}")
         record, reason = (
             (None, unit.quarantine_reason or "too_large")
             if line is None or unit.quarantine_reason

@@ -2,7 +2,9 @@
 
 Neighbouring records are one run, so that a file of a million rows is one entry. A staged Parquet
 file holds the runs of its rows as JSON in its metadata under `SOURCES_KEY`; a file that is read in
-place is one run itself.
+place is one run itself. Metadata must stay small to be readable: from `MAX_RUNS` runs on, as with
+a sample of many records, a row of a staged file is counted from the last exact position, as in
+`after line 70412, record 5`.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from typing import NamedTuple
 from sanitize.errors import printable_path
 
 SOURCES_KEY = "sanitize.sources"
+MAX_RUNS = 65_536  # of a staged file with exact positions; about 2 MB of metadata
 LINEAGE_COLUMNS = ("source_file", "source_position")  # of OUT, with --lineage
 
 
@@ -31,6 +34,12 @@ class Place(NamedTuple):
         is_below = self.source != input_path and bool(input_path)
         name = os.path.relpath(self.source, input_path) if is_below else ""
         return Place(printable_path(name or os.path.basename(self.source)), self.location)
+
+
+def position_in_part(start_byte: int, position: str) -> str:
+    """A position that counts from the first record which begins at or after `start_byte`, where a
+    large file is read in parts: `line 3` of the first part, `part at byte 67108864, line 3`."""
+    return f"part at byte {start_byte}, {position}" if start_byte else position
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,24 +60,38 @@ class SourceRun:
 
 
 class SourceRuns:
-    """Collects the runs of the rows of one staged file, in order."""
+    """Collects the runs of the rows of one staged file, in order: at most `MAX_RUNS`, and one more
+    for each further source."""
 
     def __init__(self) -> None:
         self._starts: list[tuple[int, str, str, int | None]] = []
         self._rows = 0
-        self._next: tuple[str, str, int | None] | None = None  # what continues the last run
+        self._next: tuple[str, str, int] | None = None  # what continues the last run
+        self._last = Place("", "")
+        self._counted: tuple[str, str, int] | None = None  # the next row without exact position
 
     def add(self, place: Place) -> None:
         """Adds the next row. Of `mail 2 at byte 86` the number is enough."""
-        word, _, digits = place.location.partition(" at byte ")[0].rpartition(" ")
-        if not (word and digits.isdecimal()):
-            word, _, digits = place.location.rpartition(" ")
-        number = int(digits) if word and digits.isdecimal() else None
-        word = place.location if number is None else word
+        word, number = _split_position(place.location)
+        if self._counted or (
+            len(self._starts) >= MAX_RUNS and self._next != (place.source, word, number)
+        ):
+            word, number = self._count_row(place.source)
         if number is None or self._next != (place.source, word, number):
             self._starts.append((self._rows, place.source, word, number))
         self._rows += 1
         self._next = None if number is None else (place.source, word, number + 1)
+        self._last = place
+
+    def _count_row(self, source: str) -> tuple[str, int]:
+        """The position of a row as its number after the last exact position in its source."""
+        if self._counted is None or self._counted[0] != source:
+            is_begun = self._last.source == source
+            word = f"after {self._last.location}, record" if is_begun else "record"
+            self._counted = (source, word, 1)
+        _, word, number = self._counted
+        self._counted = (source, word, number + 1)
+        return word, number
 
     def to_json(self) -> str:
         """The runs as they are stored: names once, and each run as its row, its count of rows, the
@@ -82,6 +105,18 @@ class SourceRuns:
         ]
         names = [printable_path(source) for source in sources]
         return json.dumps({"sources": names, "words": [*words], "runs": runs})
+
+
+def _split_position(location: str) -> tuple[str, int | None]:
+    """(`line`, 17) of `line 17`; (`file`, None) of `file`."""
+    word, _, digits = location.rpartition(" ")
+    if not word or not digits.isdecimal():
+        return location, None
+    if word.endswith(" at byte"):
+        before, _, number = word.removesuffix(" at byte").rpartition(" ")
+        if before and number.isdecimal():
+            return before, int(number)
+    return word, int(digits)
 
 
 def parse_runs(stored: bytes) -> list[SourceRun]:
