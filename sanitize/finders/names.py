@@ -79,6 +79,7 @@ BESIDE_ADDRESS_SCORE, OWNER_SCORE, TAGGED_SCORE = 1.0, 0.8, 0.7
 # text/person_names/name_tagger.py); measured in benchmarks/person_tagger/README.md
 MIN_MARGIN, MIN_WORD_MARGIN = 2, 5
 _CONTACT_KINDS = ("EMAIL_ADDRESS", "PHONE_NUMBER")
+_NAME_BEFORE_SENTENCE = r"(?s)\A(.*?\p{Ll}{2})\. "
 _EAST_ASIAN_NAME = rf"[{EAST_ASIAN_CLASS}]"
 _NO_LINKS = pl.DataFrame(schema={"value_id": pl.Int64, "other": pl.Int64})
 
@@ -297,15 +298,17 @@ def _find_tagged_names(buffers: TextBuffers, known_start: I64, known_end: I64) -
     """Returns the bytes of the names that the tagger finds, without those in header fields that
     programs write; the rules found those from `known_start` to `known_end`."""
     found = tag_names(buffers, known_start, known_end)
-
     texts = pl.Series(slice_spans(buffers, found.start, found.end))
+    # `Ann Roe. My`: a full stop behind a word that is no initial ends a sentence
+    names = texts.str.extract(_NAME_BEFORE_SENTENCE).fill_null(texts)
+    found_end = found.start + names.str.len_bytes().to_numpy().astype(np.int64)
     has_blank = texts.str.contains(" ", literal=True).to_numpy()
     margin = np.where(has_blank, MIN_MARGIN, MIN_WORD_MARGIN) * load_weights().outside_bonus
     # `IO-APIC`, `VISA`: a word in capitals is an abbreviation more often than a name
     is_searched: Mask = has_blank | (texts.str.to_uppercase() != texts).to_numpy()
     is_searched &= found.margin >= margin
     is_searched &= ~is_in_opaque_header(buffers, found.start)
-    start, end = found.start[is_searched], found.end[is_searched]
+    start, end = found.start[is_searched], found_end[is_searched]
     return ScoredSpans(start, end, np.full(len(start), TAGGED_SCORE))
 
 

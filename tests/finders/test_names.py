@@ -393,6 +393,8 @@ def test_other_words_are_not_names(text: str) -> None:
     [
         ("Please ask Oluwadamilare Adeyokunnu about it.", ["Oluwadamilare Adeyokunnu"]),
         ("Patient: Gung Han-byeol\nDate: 3 May 2019", ["Gung Han-byeol"]),  # the rules: `Han`
+        ("Patient: Gung Roe. My number is below.", ["Gung Roe"]),
+        ("Patient: Oluwaseun J. Adeyokunnu. My number.", ["Oluwaseun J. Adeyokunnu"]),
         ("irq 12: IO-APIC edge, PCI-MSI reset", []),
     ],
 )
