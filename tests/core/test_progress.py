@@ -220,7 +220,8 @@ def test_a_run_reports_every_document_once(corpus: Path, tmp_path: Path) -> None
         last_updates = [
             step
             for step in updates
-            if step.stage == stage and step.total_tasks and step.tasks_done == step.total_tasks
+            # a shard in which the check finds a value is rewritten and checked again, alone
+            if step.stage == stage and step.tasks_done == step.total_tasks == 3
         ]
         assert len(last_updates) == 2
         for step in last_updates:
@@ -231,7 +232,7 @@ def test_a_run_reports_every_document_once(corpus: Path, tmp_path: Path) -> None
             )
             assert stage == "detect" or step.bytes == step.total_bytes
         task_counts = [
-            step.tasks_done for step in updates if step.stage == stage and step.total_tasks
+            step.tasks_done for step in updates if step.stage == stage and step.total_tasks == 3
         ]
         assert task_counts == [0, 1, 2, 3] * 2
     assert (
