@@ -39,6 +39,7 @@ from sanitize.text import name_lexicon
 from sanitize.text.common_words import COMMON_WORDS
 from sanitize.text.person_names.name_tagger import (
     WEIGHTS_FILE,
+    WORD_BYTES,
     TaggerWeights,
     TaggerWords,
     classify_characters,
@@ -173,7 +174,7 @@ def hide_people(
 
 def label_words(words: TaggerWords, start: I64, end: I64) -> np.ndarray:
     """The label of each word: 0, 1 for the first of a name, 2 for a further one."""
-    fields = words.words[: words.count * 40].view(np.int64).reshape(-1, 5)
+    fields = words.words.view(np.int64).reshape(-1, WORD_BYTES // 8)[: words.count]
     word_start, word_end = fields[:, 0], fields[:, 1]
     row = np.searchsorted(end, word_start, side="right")
     inside = (row < len(start)) & (np.append(start, 1 << 60)[row] < word_end)

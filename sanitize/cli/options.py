@@ -57,25 +57,16 @@ WorkspaceOfOutput = Annotated[
         show_default=False,
     ),
 ]
-# for commands that read files without the settings of a corpus
-Include = Annotated[
-    list[str] | None,
-    typer.Option(
-        flag_of("include"),
-        metavar=option_of("include").metavar,
-        help=option_of("include").help,
-        show_default=False,
-    ),
-]
-ReadAs = Annotated[
-    str | None,
-    typer.Option(
-        flag_of("read_as"),
-        metavar=option_of("read_as").metavar,
-        help=option_of("read_as").help,
-        show_default=False,
-    ),
-]
+
+
+def _describe_setting(name: str) -> Any:
+    """The option of a setting, for commands that read files without the settings of a corpus."""
+    option = option_of(name)
+    return typer.Option(flag_of(name), metavar=option.metavar, help=option.help, show_default=False)
+
+
+Include = Annotated[list[str] | None, _describe_setting("include")]
+ReadAs = Annotated[str | None, _describe_setting("read_as")]
 AsJson = Annotated[
     bool,
     typer.Option(

@@ -37,7 +37,13 @@ from pydantic import PrivateAttr
 
 from sanitize.array_types import I64, Mask
 from sanitize.core.arrow_buffers import TextBuffers, slice_spans, to_large_string
-from sanitize.core.intervals import ScoredSpans, begins_group, overlaps_any
+from sanitize.core.intervals import (
+    ScoredSpans,
+    begins_group,
+    contained_in_larger,
+    overlaps_any,
+    sort_spans,
+)
 from sanitize.core.keys import Key, compute_value_ids
 from sanitize.core.part_protocols import Finder, FoundSpans, TextColumn
 from sanitize.kinds.east_asian_names import EAST_ASIAN_CLASS
@@ -116,10 +122,8 @@ class Names(Finder):
             prose = _find_prose_names(buffers, start, stop)
             tagged = _find_tagged_names(
                 buffers,
-                *_merge_spans(
-                    np.concatenate((start, owner_start, prose.start)),
-                    np.concatenate((stop, owner_end, prose.end)),
-                ),
+                np.concatenate((start, owner_start, prose.start)),
+                np.concatenate((stop, owner_end, prose.end)),
             )
             prose = _drop_parts(
                 prose,
@@ -285,19 +289,12 @@ def _find_prose_names(buffers: TextBuffers, certain_start: I64, certain_end: I64
     return ScoredSpans(start[is_searched], end[is_searched], score[is_searched])
 
 
-def _merge_spans(start: I64, end: I64) -> tuple[I64, I64]:
-    """Returns the spans in order, without those that overlap one that begins before them."""
-    order = np.lexsort((-end, start))
-    start, end = start[order], end[order]
-    reach = np.append(np.int64(-1), np.maximum.accumulate(end)[:-1]) if len(end) else end
-    is_apart = start >= reach
-    return start[is_apart], end[is_apart]
-
-
 def _find_tagged_names(buffers: TextBuffers, known_start: I64, known_end: I64) -> ScoredSpans:
     """Returns the bytes of the names that the tagger finds, without those in header fields that
-    programs write; the rules found those from `known_start` to `known_end`."""
-    found = tag_names(buffers, known_start, known_end)
+    programs write; the rules found those from `known_start` to `known_end`, in any order."""
+    order = sort_spans(known_start, known_end)
+    first = order[begins_group(known_start[order], known_end[order])]  # of names that overlap
+    found = tag_names(buffers, known_start[first], known_end[first])
     texts = pl.Series(slice_spans(buffers, found.start, found.end))
     # `Ann Roe. My`: a full stop behind a word that is no initial ends a sentence
     names = texts.str.extract(_NAME_BEFORE_SENTENCE).fill_null(texts)
@@ -319,17 +316,11 @@ def _drop_parts(
     that overlaps nothing taken, and no other name than its parts."""
     is_free = ~overlaps_any(longer.start, longer.end, taken_start, taken_end)
     free = _select(longer, is_free)
-    others = _select(names, ~_is_part(names, free))
+    is_part = contained_in_larger(names.start, names.end, free.start, free.end)
+    others = _select(names, ~is_part)
     reported = _select(free, ~overlaps_any(free.start, free.end, others.start, others.end))
-    return _select(names, ~_is_part(names, reported))
-
-
-def _is_part(names: ScoredSpans, longer: ScoredSpans) -> Mask:
-    """True for names that lie in a longer one; `longer` ascends."""
-    row = np.searchsorted(longer.end, names.end)
-    start, end = (np.append(column, np.int64(1) << 62) for column in (longer.start, longer.end))
-    is_part: Mask = (start[row] <= names.start) & (end[row] - start[row] > names.end - names.start)
-    return is_part
+    is_part = contained_in_larger(names.start, names.end, reported.start, reported.end)
+    return _select(names, ~is_part)
 
 
 def _select(spans: ScoredSpans, rows: Mask) -> ScoredSpans:

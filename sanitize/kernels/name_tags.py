@@ -57,9 +57,9 @@ OTHER_LETTER = cython.declare(cython.int, 3)
 DIGIT = cython.declare(cython.int, 4)
 _CLASSIFIED = cython.declare(cython.int, 0x2000)
 
-# classes of the words of the vocabulary, see `name_tagger.py`
+# class of the words of the vocabulary that may be between two words of a name; the others are those
+# of the trainer (benchmarks/person_tagger/train.py), and features only. All have the bit 128.
 PARTICLE = cython.declare(cython.int, 1)
-KNOWN = cython.declare(cython.int, 128)
 
 # 40 bytes; `line` is the number of words since the first one of the line
 Word = cython.struct(

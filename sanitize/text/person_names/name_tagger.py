@@ -28,7 +28,7 @@ FEATURE_SET = 3
 _MAGIC = b"sanitize-names\0\0"
 # magic, feature set, rows of the weights, slots of the vocabulary, score of the label "outside"
 _HEADER = struct.Struct("<16sIIIi")
-_WORD_BYTES = 40
+WORD_BYTES = 40  # of the kernel's struct `Word`
 _TWIN_SLOTS = 1 << 16
 _CLASSIFIED = 0x2000
 # ranges of characters whose properties are the same in every supported version of Unicode
@@ -141,7 +141,7 @@ class TaggerWords:
         column, ascending and disjoint."""
         capacity = len(buffers.data) // 5 + 16
         while True:
-            words = np.empty(capacity * _WORD_BYTES, np.uint8)
+            words = np.empty(capacity * WORD_BYTES, np.uint8)
             count = name_tags.split_words(
                 buffers.data,
                 buffers.offsets,
