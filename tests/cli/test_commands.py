@@ -1507,7 +1507,7 @@ def test_explain(working_folder: Path, sanitize: Command) -> None:
 def test_explain_of_standard_input_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, console: Callable[..., tuple[int, str, str]]
 ) -> None:
-    """Its copy lies in a folder that nobody else can read, and is deleted."""
+    """Its copy lies in a folder that only its owner can read, and is deleted."""
     seen: list[tuple[Path, int]] = []
 
     def explain(inputs: list[str], *arguments: Any, **options: Any) -> Any:

@@ -67,7 +67,7 @@ def command(
     from sanitize.plans.plan import load_plan
 
     chosen = load_plan(plan, set_ or (), finder or ())
-    # its mode is 0700: nobody else reads it
+    # its mode is 0700: only its owner reads it
     with tempfile.TemporaryDirectory(prefix="sanitize-explain-") as folder:
         text = Path(folder) / "standard_input.txt"
         if STANDARD_INPUT in inputs:

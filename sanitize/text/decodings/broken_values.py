@@ -39,7 +39,7 @@ _SSN_WORD = rb"(?i:\bssn\b|\bsoc(?:ial|\.)? ?sec(?:urity|\.)?)"
 
 
 def _compile(*patterns: tuple[bytes, bytes]) -> tuple[tuple[re.Pattern[bytes], bytes], ...]:
-    """Patterns with the broken place as their group, and what it stands for; `~` is a break."""
+    """Patterns with the broken place as their group, and what replaces it; `~` is a break."""
     return tuple(
         (re.compile(pattern.replace(b"~", b"(" + _BREAK + b")")), plain)
         for pattern, plain in patterns
